@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::inputs::{no_rows, none_chosen, refuse_stream};
 use super::run::{
-    CountedFile, Counting, Files, FirstCount, ShownRequest, Turn, count as first_count, look_up_in,
+    CountedFile, Counting, Files, FirstCount, Turn, count as first_count, look_up_in,
 };
 use super::signals::Interrupts;
 use super::text::print;
@@ -21,8 +21,7 @@ use crate::base::own_file::directory_of;
 use crate::base::text::{printable, shown};
 use crate::config::CheckConfig;
 use crate::ledger::{LedgerFacts, LedgerSettings, Lookup, Spending, preview};
-use crate::observe::{count, counted, only_of_others, tell_error, warn};
-use crate::raw_json::escape_unsafe;
+use crate::observe::{count, counted, one_line, only_of_others, tell_error, warn};
 use crate::service::Account;
 use crate::verdict::Reason;
 
@@ -69,14 +68,17 @@ pub(crate) fn execute(config: &CheckConfig) -> Result<Exit> {
         version: 1,
         exit_code: exit.code(),
         calls_left: limits.map(|limit| limit.left(&spending)).min(),
-        cost: { config.tariff.clone() }.map(|tariff| CallCost::new(tariff, count.calls)),
+        cost: { config.tariff.clone() }.map(|tariff| CallCost {
+            expected: tariff.price.of(count.calls),
+            tariff,
+        }),
         count,
         ledger,
         account: config.account.clone(),
         sends_nothing: stream.or(fits.err()),
     };
     print(&if config.json {
-        result.json()
+        one_line(&result)
     } else {
         result.text()
     })?;
@@ -177,30 +179,39 @@ fn line(file: &CountedFile) -> String {
     format!("{}: {}", file.name, facts.join(", "))
 }
 
-impl CallCost {
-    fn new(tariff: Tariff, calls: u64) -> Self {
-        Self {
-            expected: tariff.price.of(calls),
-            tariff,
+/// Lines of what is counted, the number, and a remark.
+#[derive(Default)]
+struct Table(Vec<(String, u64, String)>);
+
+impl Table {
+    fn line(&mut self, label: impl Into<String>, number: u64, remark: impl Into<String>) {
+        self.0.push((label.into(), number, remark.into()));
+    }
+
+    fn if_any(&mut self, label: &str, number: u64, remark: &str) {
+        if number > 0 {
+            self.line(label, number, remark);
         }
+    }
+
+    /// The lines with their numbers one below the other.
+    fn aligned(&self) -> impl Iterator<Item = String> {
+        let labels = self.0.iter().map(|(label, ..)| label.len());
+        let numbers = self.0.iter().map(|(_, number, _)| count(*number).len());
+        let (labels, numbers) = (labels.max().unwrap_or(0), numbers.max().unwrap_or(0));
+        self.0.iter().map(move |(label, number, remark)| {
+            let line = format!("{label:labels$}  {:>numbers$}  {remark}", count(*number));
+            line.trim_end().to_owned()
+        })
     }
 }
 
-/// What is counted, the number, and a remark.
-type TableLine = (String, u64, String);
-
 impl CheckResult {
-    /// The object for programs, on one line.
-    fn json(&self) -> String {
-        // It fails only on map keys that are not strings, and there are none.
-        escape_unsafe(&serde_json::to_string(self).unwrap_or_default())
-    }
-
     /// The result for people, without a line end after the last line.
     fn text(&self) -> String {
         let mut lines = self.inputs();
         lines.push(String::new());
-        lines.extend(aligned(&self.table()));
+        lines.extend(self.table().aligned());
         lines.push(String::new());
         lines.extend(self.requests());
         if let Some(CallCost { tariff, .. }) = &self.cost {
@@ -214,21 +225,21 @@ impl CheckResult {
 
     /// The first requests as they would go out, if the user wants to see them. The key stays where it is.
     fn requests(&self) -> Vec<String> {
-        let (mut lines, requests) = (Vec::new(), &self.count.requests);
-        if let (Some(_), Some(account)) = (requests.first(), &self.account) {
-            lines.push(format!("POST {}", account.endpoint));
-            lines.push("authorization: Bearer …".to_owned());
-            lines.push(format!("x-service-id: {}", account.service_id));
-            lines.push("content-type: application/json".to_owned());
+        let requests = self.count.requests.iter();
+        let bodies = requests.map(|it| format!("row {}: {}", it.row, printable(&it.body)));
+        let mut lines: Vec<_> = bodies.collect();
+        if lines.is_empty() {
+            return lines;
         }
-        let bodies = requests
-            .iter()
-            .map(|ShownRequest { row, body }| format!("row {row}: {body}"));
-        lines.extend(bodies);
-        if !lines.is_empty() {
-            lines.push(String::new());
+        if let Some(account) = &self.account {
+            let [address, id] = [&account.endpoint, &account.service_id].map(|it| printable(it));
+            let head = format!(
+                "POST {address}\nauthorization: Bearer …\nx-service-id: {id}\ncontent-type: application/json"
+            );
+            lines.insert(0, head);
         }
-        lines.iter().map(|line| printable(line)).collect()
+        lines.push(String::new());
+        lines
     }
 
     /// Each input, and which of its rows cannot be sent. Most have the columns of the one before, which are not repeated.
@@ -246,69 +257,50 @@ impl CheckResult {
                 lines.push(format!("{indent}  {}", printable(&file.mapping)));
                 shown = &file.mapping;
             }
-            let reasons = file.unsendable.iter().map(|(reason, rows)| {
+            let mut reasons = Table::default();
+            for (reason, rows) in &file.unsendable {
                 let help = help(*reason).map(|options| format!("; may help: {options}"));
-                let remark = named(rows) + &help.unwrap_or_default();
-                (reason.to_string(), rows.rows, remark)
-            });
-            let reasons = aligned(&reasons.collect::<Vec<_>>());
-            lines.extend(reasons.iter().map(|line| format!("{indent}  {line}")));
+                reasons.line(
+                    reason.to_string(),
+                    rows.rows,
+                    named(rows) + &help.unwrap_or_default(),
+                );
+            }
+            lines.extend(reasons.aligned().map(|line| format!("{indent}  {line}")));
         }
         lines
     }
 
-    fn table(&self) -> Vec<TableLine> {
+    /// What was counted. Some numbers are shown only where there are any.
+    fn table(&self) -> Table {
         let (count, total, rows) = (&self.count, &self.count.total, &self.count.total.rows);
-        let (known, remark) = match &self.ledger {
-            Some(ledger) if ledger.endpoint == Some(Account::of_sandbox().endpoint) => {
-                ("known already", ledger.remark())
-            }
-            Some(ledger) => ("paid for already", ledger.remark()),
-            None => ("", String::new()),
-        };
-        let dropped = "of these are sent without an invalid phone number or email address";
-        let shortened = "of these are sent with one of several addresses, or without its port";
+        let (dropped, shortened) = (rows.noticed.dropped, rows.noticed.addresses_shortened);
+        let without = "of these are sent without an invalid phone number or email address";
+        let of_several = "of these are sent with one of several addresses, or without its port";
         let failed = "were or may have been billed; `--retry-failed` asks again";
         let too_old = "have an answer that is older than the run asks for";
         let at_most = if count.calls_at_most { "at most" } else { "" };
-        // Some are shown in any case, and the others if there are any.
-        let lines = [
-            (true, "can be sent", rows.sendable, ""),
-            (false, "values dropped", rows.noticed.dropped, dropped),
-            (
-                false,
-                "addresses shortened",
-                rows.noticed.addresses_shortened,
-                shortened,
-            ),
-            (true, "cannot be sent", rows.unsendable, ""),
-            (
-                false,
-                "passed on",
-                rows.passed,
-                "are not chosen by `--only`, and stay as they are",
-            ),
-            (self.ledger.is_some(), known, total.known, &*remark),
-            (false, "failed already", total.failed_before, failed),
-            (false, "asked again", count.ledger_answers_too_old, too_old),
-            (
-                true,
-                "duplicates",
-                count.duplicates,
-                "repeat an earlier row",
-            ),
-            (true, "calls to make", count.calls, at_most),
-            (
-                self.calls_left.is_some(),
-                "calls left",
-                self.calls_left.unwrap_or(0),
-                "in the budget",
-            ),
-        ];
-        { lines.into_iter() }
-            .filter(|(always, _, number, _)| *always || *number > 0)
-            .map(|(_, label, number, remark)| (label.to_owned(), number, remark.to_owned()))
-            .collect()
+        let mut table = Table::default();
+        table.line("can be sent", rows.sendable, "");
+        table.if_any("values dropped", dropped, without);
+        table.if_any("addresses shortened", shortened, of_several);
+        table.line("cannot be sent", rows.unsendable, "");
+        table.if_any(
+            "passed on",
+            rows.passed,
+            "are not chosen by `--only`, and stay as they are",
+        );
+        if let Some(ledger) = &self.ledger {
+            table.line(ledger.label(), total.known, ledger.remark());
+        }
+        table.if_any("failed already", total.failed_before, failed);
+        table.if_any("asked again", count.ledger_answers_too_old, too_old);
+        table.line("duplicates", count.duplicates, "repeat an earlier row");
+        table.line("calls to make", count.calls, at_most);
+        if let Some(left) = self.calls_left {
+            table.line("calls left", left, "in the budget");
+        }
+        table
     }
 
     /// What a person should know besides the numbers.
@@ -338,6 +330,14 @@ impl CheckResult {
 }
 
 impl CheckedLedger {
+    /// What its answers are.
+    fn label(&self) -> &'static str {
+        match &self.endpoint {
+            Some(endpoint) if *endpoint == Account::of_sandbox().endpoint => "known already",
+            _ => "paid for already",
+        }
+    }
+
     /// Where the answers are.
     fn remark(&self) -> String {
         let Some(facts) = &self.facts else {
@@ -352,17 +352,6 @@ impl CheckedLedger {
         };
         format!("answers{} in `{}`{when}", of.unwrap_or_default(), self.path)
     }
-}
-
-fn aligned(lines: &[TableLine]) -> Vec<String> {
-    let widest = |width: fn(&TableLine) -> usize| lines.iter().map(width).max().unwrap_or(0);
-    let label = widest(|(label, ..)| label.len());
-    let number = widest(|(_, number, _)| count(*number).len());
-    let line = |(name, rows, remark): &TableLine| {
-        let line = format!("{name:label$}  {:>number$}  {remark}", count(*rows));
-        line.trim_end().to_owned()
-    };
-    lines.iter().map(line).collect()
 }
 
 /// The options that may help rows that fail for this reason, where it is not the rows that have to be changed.

@@ -207,30 +207,21 @@ pub(super) fn read_ahead(mut reader: Reader) -> Result<Receiver<Result<RowBatch>
 /// # Errors
 /// Exit code 2: so it is.
 pub(super) fn refuse_stream(limits: InputLimits, input: &ReaderSettings) -> Result<()> {
-    let option = match limits {
-        _ if path_of(input)
-            .metadata()
-            .is_ok_and(|there| there.is_file() || there.is_dir()) =>
-        {
-            return Ok(());
-        }
-        InputLimits {
-            min_rows: Some(least),
-            ..
-        } if least != Tolerance::Rows(0) => "--min-rows",
-        InputLimits {
-            max_invalid: Some(_),
-            ..
-        } => "--max-invalid",
-        InputLimits {
-            max_new: Some(_), ..
-        } => "--max-new",
-        _ => return Ok(()),
-    };
-    Err(Error::usage(format!(
-        "`{option}` needs a file: the rows of a stream cannot be counted before the first call"
-    ))
-    .hint("write the rows to a file first"))
+    let min_rows = limits.min_rows.filter(|least| *least != Tolerance::Rows(0));
+    let options = [
+        ("--min-rows", min_rows),
+        ("--max-invalid", limits.max_invalid),
+        ("--max-new", limits.max_new),
+    ];
+    let there = path_of(input).metadata();
+    let is_stream = !there.is_ok_and(|there| there.is_file() || there.is_dir());
+    match options.iter().find(|(_, limit)| limit.is_some()) {
+        Some((option, _)) if is_stream => Err(Error::usage(format!(
+            "`{option}` needs a file: the rows of a stream cannot be counted before the first call"
+        ))
+        .hint("write the rows to a file first")),
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -57,7 +57,7 @@ fn introduce(run: &PreparedRun) {
     }
     let what = match (files.to_run().count(), files.only()) {
         (0, _) => return tell("rescore: nothing to send"),
-        (_, Some(only)) => files.selection().of(&only.input.file.input.shown()),
+        (_, Some(only)) => files.selection.of(&only.input.file.input.shown()),
         (number, None) => counted(number as u64, "file"),
     };
     let service = match run.stand_in {

@@ -36,7 +36,7 @@ pub(in crate::commands) fn count(
 ) -> Result<(FirstCount, Result<()>)> {
     let count = counting.pass(files, false)?;
     // A part says nothing about the export.
-    let takes_part = files.selection() != Selection::default();
+    let takes_part = files.selection != Selection::default();
     let matters = limits != InputLimits::default() || count.total.rows.read == 0;
     let whole = if takes_part && matters {
         Some(counting.pass(files, true)?)

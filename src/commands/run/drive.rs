@@ -218,7 +218,7 @@ fn start_progress(
         identity: run.identity.clone(),
         size: files.size(),
         files: files.names(),
-        limit: files.selection().limit,
+        limit: files.selection.limit,
         concurrency: run.concurrency.get(),
         ledger_wait: Box::new(move || server_wait.why()),
     };

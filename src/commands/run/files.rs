@@ -5,7 +5,6 @@
 
 use std::collections::HashMap;
 use std::fs::{self, Metadata};
-use std::io::ErrorKind;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -45,6 +44,8 @@ pub(in crate::commands) struct Files {
     config: FilesConfig,
     /// One of several inputs is also read if its output is complete.
     again: bool,
+    /// Which rows of each input run.
+    pub(super) selection: Selection,
     /// Where the summary and the report go, once they are open.
     pub(super) summary: Option<SummaryFile>,
     pub(super) report: Option<Document>,
@@ -140,6 +141,7 @@ impl Files {
         let directory = { config.directory.as_deref() }
             .map(output_directory)
             .transpose()?;
+        let selection = { inputs.first() }.map_or_else(Selection::default, |it| it.selection);
         let mut parts = Vec::with_capacity(inputs.len());
         for input in inputs {
             let output = match &directory {
@@ -161,6 +163,7 @@ impl Files {
             directory,
             target: output.and_then(|output| Target::new(output, |_| Replace::Whole).ok()),
             again: config.overwrite || reuse == Reuse::Retry,
+            selection,
             config,
             summary: None,
             report: None,
@@ -359,13 +362,10 @@ impl Files {
         let Some(path) = &self.directory else {
             return Ok(());
         };
-        match fs::create_dir(path) {
-            Err(error) if error.kind() != ErrorKind::AlreadyExists => {
-                let cannot = format!("cannot create the directory `{}`", shown(path));
-                Err(Error::usage(cannot).because(error))
-            }
-            _ => Ok(()),
-        }
+        fs::create_dir_all(path).map_err(|error| {
+            let cannot = format!("cannot create the directory `{}`", shown(path));
+            Error::usage(cannot).because(error)
+        })
     }
 
     /// Reads the verdicts of the output that would be replaced, if they are to be compared by a key. Returns a warning if its
@@ -477,16 +477,10 @@ impl Files {
         self.to_run().map(|part| part.opened.size).sum()
     }
 
-    /// Which rows of each input run.
-    pub(super) fn selection(&self) -> Selection {
-        let first = self.parts.first();
-        first.map_or_else(Selection::default, |part| part.input.selection)
-    }
-
     /// The names of several inputs, in their order; none where there is only one output.
     pub(super) fn names(&self) -> Vec<String> {
         let several = self.parts.iter().filter(|_| self.directory.is_some());
-        { several.map(|part| shown(path_of(&part.input))) }.collect()
+        several.map(|part| shown(path_of(&part.input))).collect()
     }
 }
 
@@ -496,22 +490,11 @@ impl OpenPart {
         self.reader.take()
     }
 
-    /// The input, which is opened again if it is not open.
-    ///
-    /// # Errors
-    /// Exit code 2: it cannot be used any more.
-    fn open_input(self, input: &ReaderSettings) -> Result<(Reader, Opened)> {
-        match self.reader {
-            Some(reader) => Ok((reader, self.opened)),
-            None => open_users(input, self.plan),
-        }
-    }
-
     /// The input and the files that its rows are written to, opened if they are not open.
     ///
     /// # Errors
     /// Exit code 2: the input cannot be used, or a file cannot be made. Exit code 3: the disk is full.
-    pub(super) fn open(mut self, input: &ReaderSettings) -> Result<(Reader, Opened, RowFiles)> {
+    pub(super) fn open(self, input: &ReaderSettings) -> Result<(Reader, Opened, RowFiles)> {
         let path = input.file.input.path().filter(|_| self.counted.is_some());
         if let Some(path) = path.filter(|path| state_of(path) != self.counted) {
             let path = shown(path);
@@ -519,11 +502,15 @@ impl OpenPart {
                 Error::stopped(format!("`{path}` was modified after its rows were counted"));
             return Err(error.hint("run the same command again when nothing writes to it any more"));
         }
-        let (targets, files) = (std::mem::take(&mut self.targets), self.files.take());
-        let past = self.past.take();
-        let (reader, opened) = self.open_input(input)?;
-        let mut files = files.map_or_else(|| targets.open(opened.mode), Ok)?;
-        files.past = past;
+        let (reader, opened) = match self.reader {
+            Some(reader) => (reader, self.opened),
+            None => open_users(input, self.plan)?,
+        };
+        let mut files = match self.files {
+            Some(files) => files,
+            None => self.targets.open(opened.mode)?,
+        };
+        files.past = self.past;
         Ok((reader, opened, files))
     }
 }

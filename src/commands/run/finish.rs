@@ -45,13 +45,13 @@ pub(super) fn finish(
     let error = error.map(|error| explain(error, is_remembered, &counts));
     let left = { ledger.as_ref() }.map_or(LedgerLeft::Nothing, |ledger| settle(ledger, &counts));
     let input = std::mem::take(&mut ended.input);
-    let is_all = ended.selection.is_everything() || counts.state.input_end == Some(InputEnd::Whole);
+    let is_all = files.selection.is_everything() || counts.state.input_end == Some(InputEnd::Whole);
     let tally = ended.tally.take();
     let output = ended.output().and_then(SizedFile::at);
     let summary = RunSummary {
         error: error.as_ref().map(ended_by),
         accepted,
-        part: (!is_all).then_some(ended.selection),
+        part: (!is_all).then_some(files.selection),
         input,
         files: ended.directory.as_ref().map(|_| &*ended.parts),
         output_is_gone: ended.output().is_some() && output.is_none(),
@@ -157,8 +157,6 @@ pub(super) struct EndedFiles {
     pub(super) directory: Option<PathBuf>,
     /// The only input, or the size of several.
     pub(super) input: SizedFile,
-    /// What the run takes of its input.
-    pub(super) selection: Selection,
     pub(super) changes: Option<PathBuf>,
     /// What ended the run early, where its reason does not say it all.
     pub(super) error: Option<Error>,
@@ -180,7 +178,6 @@ impl EndedFiles {
             },
             parts: Vec::with_capacity(files.parts.len()),
             directory: files.directory.clone(),
-            selection: files.selection(),
             changes: None,
             error: None,
             warnings: Vec::new(),

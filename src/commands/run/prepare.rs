@@ -98,8 +98,8 @@ pub(super) fn prepare(config: RunConfig) -> Result<(PreparedRun, Start)> {
     files.make_directories(of_user)?;
     let server_wait = ServerWait::new(config.pace.max_wait);
     let open = |settings| {
-        let mut settings = of_run(settings, &config, &client, &server_wait);
-        settings.in_flight = concurrency;
+        let mut settings = of_run(settings, &config, &client);
+        (settings.in_flight, settings.wait) = (concurrency, server_wait.clone());
         PreparedLedger::open(&settings, account.sandbox, &wait)
     };
     let mut ledger = settings.map(open).transpose()?;
@@ -152,15 +152,9 @@ fn find_files(config: &RunConfig, wait: &LockWait) -> Result<(Files, Option<Outp
     Ok((files, lock))
 }
 
-/// The settings of a ledger with all that it must know of a run.
-fn of_run(
-    settings: LedgerSettings,
-    config: &RunConfig,
-    client: &Client,
-    wait: &ServerWait,
-) -> LedgerSettings {
+/// The settings of a ledger with what it must know of a run's settings.
+fn of_run(settings: LedgerSettings, config: &RunConfig, client: &Client) -> LedgerSettings {
     LedgerSettings {
-        wait: wait.clone(),
         read: reading(&config.captured, client.keys()),
         longest_call: client.longest_call(),
         limits: config.call_limits.clone(),
