@@ -8,8 +8,8 @@ use std::path::PathBuf;
 
 use tokio::time::Instant;
 
-use super::files::{check_name, refuse_clashes};
-use super::inputs::{no_rows, open_scored, read_ahead};
+use super::files::{Targets, check_name, refuse_clashes};
+use super::inputs::{open_scored, read_ahead, warn_if_empty};
 use super::signals::Interrupts;
 use super::text::{SummaryFile, print};
 use crate::analysis::WhatIf;
@@ -18,7 +18,7 @@ use crate::config::{DecideConfig, DecideOutput, DecideTask};
 use crate::input::{FileSettings, refuse_missing};
 use crate::layout::{DECISION_COLUMN, Layout, SCORE_COLUMN};
 use crate::observe::{DecideSummary, ScoredRows, WhatIfView, tell, warn, write_json};
-use crate::output::{OutputFile, Replace, RowFiles, Target, WriteError, Writer, Written};
+use crate::output::{Replace, RowFiles, Target, WriteError, Writer, Written};
 use crate::row::{RawRow, Span};
 use crate::row_state::{Row, RowBatch, RowState};
 use crate::verdict::{
@@ -66,9 +66,16 @@ fn rewrite(
             .map(|path| Target::new(path, |_| replace))
             .transpose()
     };
-    let targets = [target(&places.output)?, target(&places.changes)?];
+    let targets = Targets {
+        output: target(&places.output)?,
+        changes: target(&places.changes)?,
+        ..Targets::default()
+    };
     let (reader, opened) = open_scored(file, prefix, level.iter().cloned().collect())?;
-    for (flag, target) in ["--output", "--changes"].into_iter().zip(&targets) {
+    for (flag, target) in [
+        ("--output", &targets.output),
+        ("--changes", &targets.changes),
+    ] {
         if let Some(target) = target.as_ref().filter(|target| !target.is_special()) {
             check_name(flag, target.path(), opened.layout.format)?;
         }
@@ -76,7 +83,7 @@ fn rewrite(
     let summary_file = { places.summary.as_deref() }
         .map(|path| SummaryFile::create(path, opened.mode))
         .transpose()?;
-    let files = open(targets, opened.mode, interrupts)?;
+    let files = interrupts.opening(targets.partial(), || targets.open(opened.mode))?;
     let mut layout = opened.layout.clone();
     layout.columns.only_decisions = true;
     let mut stage = Decider {
@@ -105,31 +112,8 @@ fn rewrite(
     if let Some(file) = summary_file {
         file.write(|file| write_json(&summary, file));
     }
-    warn_if_empty(&opened.name, &summary.scored);
+    warn_if_empty(&opened.name, summary.scored.rows);
     Ok(exit)
-}
-
-fn warn_if_empty(name: &str, scored: &ScoredRows) {
-    { no_rows(name, scored.rows) }
-        .iter()
-        .for_each(|warning| warn(warning));
-}
-
-/// Opens the output and the file for changes. Only those who can read the input may read them.
-fn open(
-    [output, changes]: [Option<Target>; 2],
-    mode: u32,
-    interrupts: &Interrupts,
-) -> Result<RowFiles> {
-    let partial = [&output, &changes].into_iter().flatten();
-    let partial: Vec<_> = partial.filter_map(Target::partial).collect();
-    // Next to an output whose mode was narrowed by hand, the changes are as narrow.
-    let beside = mode & output.as_ref().and_then(Target::mode).unwrap_or(mode);
-    interrupts.opening(partial, || {
-        let output = output.map_or_else(|| Ok(OutputFile::stdout()), |target| target.open(mode))?;
-        let changes = changes.map(|target| target.open(beside)).transpose()?;
-        Ok(RowFiles::new(output, None, changes))
-    })
 }
 
 /// Gives the files their names once all rows are written and the numbers add up; otherwise nothing of them is left.
@@ -165,7 +149,7 @@ fn what_if(file: &FileSettings, prefix: &str, today: &Thresholds, json: bool) ->
             }
         }
     }
-    warn_if_empty(&opened.name, &scored);
+    warn_if_empty(&opened.name, scored.rows);
     let view = WhatIfView::new(&what_if, &scored, today, file.input.shown());
     print(&if json { view.json() } else { view.text() })?;
     Ok(match scored.unreadable() {

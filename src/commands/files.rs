@@ -1,9 +1,10 @@
-//! Names of the files of one command: the format that they say, the default name for the rejects, that no two of them would
-//! overwrite each other, and the directory of several outputs; and waiting for one that another process holds. What is in the
-//! files is not known here.
+//! The files of one command: the format that their names say, the default name for the rejects, that no two of them would
+//! overwrite each other, the directory of several outputs, and who may read what is written; and waiting for one that another
+//! process holds. What is in the files is not known here.
 
 use std::cell::OnceCell;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use crate::input::{Input, stdin_file};
 use crate::layout::{Compression, Format};
 use crate::ledger;
 use crate::observe::tell;
-use crate::output::{PARTIAL, is_same_file, partial_of};
+use crate::output::{Document, OutputFile, PARTIAL, RowFiles, Target, is_same_file, partial_of};
 
 /// Endings of files that are not made of lines.
 const NO_LINES: [&str; 16] = [
@@ -215,6 +216,77 @@ pub(in crate::commands) fn rejects_of(output: &Path) -> Option<PathBuf> {
 fn all_rejects(output: &Path) -> impl Iterator<Item = PathBuf> {
     let extensions = Format::EXTENSIONS.into_iter();
     extensions.filter_map(|extension| rejects_beside(output, extension).ok())
+}
+
+/// The places of an output and of the files beside it, each of which may be made or replaced.
+#[derive(Default)]
+pub(in crate::commands) struct Targets {
+    /// `None` is standard output.
+    pub(in crate::commands) output: Option<Target>,
+    pub(in crate::commands) rejects: Option<Target>,
+    pub(in crate::commands) changes: Option<Target>,
+    pub(in crate::commands) report: Option<Target>,
+}
+
+impl Targets {
+    /// Opens the files for rows. Only those who can read the input may read them.
+    ///
+    /// # Errors
+    /// Exit code 2: one cannot be made. Exit code 3: the disk is full. Nothing is replaced then.
+    pub(in crate::commands) fn open(&self, mode: u32) -> Result<RowFiles> {
+        let beside = |target: &Option<Target>| {
+            let opened = target.as_ref().map(|target| target.open(self.beside(mode)));
+            opened.transpose().map_err(full_disk)
+        };
+        let output = match &self.output {
+            Some(target) => target.open(mode).map_err(full_disk)?,
+            None => OutputFile::stdout(),
+        };
+        Ok(RowFiles::new(
+            output,
+            beside(&self.rejects)?,
+            beside(&self.changes)?,
+        ))
+    }
+
+    /// Opens the report, if there is one.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub(in crate::commands) fn open_report(&self, mode: u32) -> Result<Option<Document>> {
+        let report = self.report.as_ref();
+        let report = report.map(|target| target.open(self.beside(mode)).map(Document::new));
+        report.transpose().map_err(full_disk)
+    }
+
+    /// Next to an output whose mode was narrowed by hand, the other files are as narrow.
+    fn beside(&self, mode: u32) -> u32 {
+        mode & self.output.as_ref().and_then(Target::mode).unwrap_or(mode)
+    }
+
+    /// The names of the files for rows until they are complete.
+    pub(in crate::commands) fn partial(&self) -> Vec<PathBuf> {
+        let files = [&self.output, &self.rejects, &self.changes];
+        files
+            .into_iter()
+            .flatten()
+            .filter_map(Target::partial)
+            .collect()
+    }
+}
+
+/// An error of a command; where a disk is full, with which disk that is.
+pub(in crate::commands) fn full_disk(error: Error) -> Error {
+    if error.comes_from(ErrorKind::FileTooLarge) {
+        return error.hint("raise the file size limit (`ulimit -f`)");
+    }
+    let Some(file) = error.file().filter(|_| error.is_disk_full()) else {
+        return error;
+    };
+    let detail = format!("there is no space left in `{}`", shown(directory_of(file)));
+    error
+        .detail(detail)
+        .or_hint("free space there; then run the same command again")
 }
 
 /// How often a lock is tried again: a shorter wait would not be noticed, and a try costs some microseconds.

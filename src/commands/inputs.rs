@@ -18,7 +18,7 @@ use crate::config::InputLimits;
 use crate::fields::UserRequest;
 use crate::input::{Compose, FileSettings, Input, Opened, Reader, ReaderSettings};
 use crate::layout::Layout;
-use crate::observe::counted;
+use crate::observe::{counted, warn};
 use crate::output::is_same_file;
 use crate::row_state::{Row, RowBatch, RowState, earlier_verdict};
 use crate::service::{self, Plan};
@@ -175,6 +175,13 @@ pub(super) fn verdict_of(row: &Row, layout: &Layout) -> (Option<Score>, Option<D
 /// The warning of an input without rows.
 pub(super) fn no_rows(name: &str, rows: u64) -> Option<String> {
     (rows == 0).then(|| format!("{name} has no rows"))
+}
+
+/// Warns of an input without rows.
+pub(super) fn warn_if_empty(name: &str, rows: u64) {
+    if let Some(warning) = no_rows(name, rows) {
+        warn(&warning);
+    }
 }
 
 /// The warning of a run that passes all its rows on: of many files, some may well have no row to send, but not all of them.

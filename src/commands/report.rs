@@ -8,14 +8,14 @@ use std::io::Read as _;
 use std::path::Path;
 
 use super::files::refuse_clashes;
-use super::inputs::{asked, no_rows, open_scored, read_ahead, read_past, verdict_of};
+use super::inputs::{asked, open_scored, read_ahead, read_past, verdict_of, warn_if_empty};
 use super::signals::Interrupts;
 use crate::analysis::{GroupTally, PastVerdicts, RowTally};
 use crate::base::error::{Error, Exit, Result};
 use crate::base::text::{quoted, shown};
 use crate::config::{EarlierFile, ReportConfig};
 use crate::input::{Input, refuse_missing};
-use crate::observe::{ReportedRun, count, counted, stamp, tell, warn};
+use crate::observe::{ReportedRun, count, counted, stamp, tell};
 use crate::output::{Document, OutputFile, Replace, Target};
 use crate::report::{Comparison, PageContent, page};
 use crate::row_state::RowState;
@@ -96,9 +96,7 @@ fn count_rows(config: &ReportConfig) -> Result<(PageContent, u32)> {
             }
         }
     }
-    { no_rows(name, tally.rows()) }
-        .iter()
-        .for_each(|warning| warn(warning));
+    warn_if_empty(name, tally.rows());
     let comparison = { config.against.as_ref().zip(past) }
         .map(|(against, (past, earlier))| comparison(past, &earlier, against, name))
         .transpose()?;

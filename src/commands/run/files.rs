@@ -11,12 +11,12 @@ use std::time::{Duration, SystemTime};
 
 use super::super::files::LockWait;
 use super::super::files::{
-    NamedFile, check_name, is_finished, output_directory, refuse_clashes, refuse_outdated,
+    NamedFile, Targets, check_name, is_finished, output_directory, refuse_clashes, refuse_outdated,
     rejects_beside, rejects_of,
 };
 use super::super::inputs::{find_inputs, name_of, open_users, path_of, read_past};
 use super::super::text::SummaryFile;
-use super::ledger::{PreparedLedger, full_disk, ledger_account, reading};
+use super::ledger::{PreparedLedger, ledger_account, reading};
 use crate::analysis::PastVerdicts;
 use crate::base::error::{Error, Result};
 use crate::base::money::Money;
@@ -25,7 +25,7 @@ use crate::config::{FilesConfig, LedgerConfig};
 use crate::input::{Input, Opened, Reader, ReaderSettings, refuse_missing};
 use crate::ledger::{self, LedgerSettings, OutputState, Reuse, ServerWait};
 use crate::observe::counted;
-use crate::output::{Document, OutputFile, Replace, RowFiles, Target, partial_of};
+use crate::output::{Document, Replace, RowFiles, Target, partial_of};
 use crate::raw_json::Pointer;
 use crate::selection::Selection;
 use crate::service::{Account, ApiKeys, Plan};
@@ -88,16 +88,6 @@ pub(in crate::commands) struct OpenPart {
     targets: Targets,
     /// The files that are written; `None` until they are open.
     files: Option<RowFiles>,
-}
-
-/// The places of an output and of the files beside it, each of which may be made or replaced.
-#[derive(Default)]
-struct Targets {
-    /// `None` is standard output.
-    output: Option<Target>,
-    rejects: Option<Target>,
-    changes: Option<Target>,
-    report: Option<Target>,
 }
 
 impl RunPart {
@@ -519,38 +509,4 @@ impl OpenPart {
 fn state_of(path: &Path) -> Option<(u64, SystemTime)> {
     let there = path.metadata().ok().filter(Metadata::is_file)?;
     Some((there.len(), there.modified().ok()?))
-}
-
-impl Targets {
-    /// Opens the files for rows. Only those who can read the input may read them.
-    ///
-    /// # Errors
-    /// Exit code 2: one cannot be made. Exit code 3: the disk is full. Nothing is replaced then.
-    fn open(&self, mode: u32) -> Result<RowFiles> {
-        let beside = |target: &Option<Target>| {
-            let opened = target.as_ref().map(|target| target.open(self.beside(mode)));
-            opened.transpose().map_err(full_disk)
-        };
-        let output = match &self.output {
-            Some(target) => target.open(mode).map_err(full_disk)?,
-            None => OutputFile::stdout(),
-        };
-        Ok(RowFiles::new(
-            output,
-            beside(&self.rejects)?,
-            beside(&self.changes)?,
-        ))
-    }
-
-    /// Opens the report, if there is one.
-    fn open_report(&self, mode: u32) -> Result<Option<Document>> {
-        let report = self.report.as_ref();
-        let report = report.map(|target| target.open(self.beside(mode)).map(Document::new));
-        report.transpose().map_err(full_disk)
-    }
-
-    /// Next to an output whose mode was narrowed by hand, the other files are as narrow.
-    fn beside(&self, mode: u32) -> u32 {
-        mode & self.output.as_ref().and_then(Target::mode).unwrap_or(mode)
-    }
 }

@@ -1,14 +1,12 @@
 //! The ledger of a run: which one it is, open before the run starts, while its rows run, and its end, which has two steps:
-//! what the summary must know, and the run's last act. It also has the words for a disk that is full.
+//! what the summary must know, and the run's last act.
 
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::files::LockWait;
+use super::super::files::{LockWait, full_disk};
 use crate::base::error::{Error, Result};
-use crate::base::own_file::directory_of;
 use crate::base::text::shown;
 use crate::ledger::{
     CallLimit, LedgerAccount, LedgerSettings, OpenLedger, OutputLock, OutputState, ReadAnswer,
@@ -214,18 +212,4 @@ pub(super) const fn patience(counts: &Counts) -> Duration {
     } else {
         CLOSING
     }
-}
-
-/// An error of a run; where a disk is full, with which disk that is.
-pub(super) fn full_disk(error: Error) -> Error {
-    if error.comes_from(ErrorKind::FileTooLarge) {
-        return error.hint("raise the file size limit (`ulimit -f`)");
-    }
-    let Some(file) = error.file().filter(|_| error.is_disk_full()) else {
-        return error;
-    };
-    let detail = format!("there is no space left in `{}`", shown(directory_of(file)));
-    error
-        .detail(detail)
-        .or_hint("free space there; then run the same command again")
 }
