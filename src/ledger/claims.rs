@@ -4,7 +4,9 @@
 //! what may have been billed without an answer, and stays when its run is started again, ends, or is removed. A request leaves
 //! that list when a call for it has ended, whoever made it: so each is counted once, by the call that may pay for it again.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
+
+use foldhash::fast::RandomState;
 
 use super::database::{Database, Dialect, TableRow, hex};
 use super::fault::DbFault;
@@ -14,7 +16,7 @@ use super::key::PathHash;
 pub(super) const SPARE: i64 = 10_000;
 
 /// Fingerprints of requests.
-pub(super) type Requests = BTreeSet<i64>;
+pub(super) type Requests = HashSet<i64, RandomState>;
 
 /// Who has a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
