@@ -31,6 +31,8 @@ pub(super) struct LimitSearch {
     observed: f64,
     /// Seconds of the next hold.
     hold: f64,
+    /// Seconds of the last standstill after a refusal.
+    standstill: f64,
     /// What was held before the look past the limit.
     held: f64,
     /// The least value since the last refusal.
@@ -74,6 +76,8 @@ pub(super) const LEAST_BLIND: f64 = 2.0;
 /// Seconds of the first hold, and of the longest. Each look that finds the same limit doubles them: two looks an hour cost
 /// little, and a limit that rose is found on the same day.
 const HOLDS: (f64, f64) = (120.0, 1_800.0);
+/// A hold is at least this many times as long as the last standstill: then looks cost a twentieth of the time at most.
+const STANDSTILLS: f64 = 20.0;
 /// The first steps past a limit: overshooting by so little costs a call or two.
 const LOOK: f64 = 0.03;
 /// How many steps past a limit are as small; each further one is twice as large as the one before.
@@ -96,6 +100,7 @@ impl LimitSearch {
             growth: GROWTH,
             observed: 0.0,
             hold: HOLDS.0,
+            standstill: 0.0,
             held: 0.0,
             slowest: f64::MAX,
             last_limited: 0.0,
@@ -299,6 +304,14 @@ impl LimitSearch {
         is_explained
     }
 
+    /// After a refusal all calls stood still for so many seconds, up to `now`.
+    pub(super) fn stood_still(&mut self, now: f64, seconds: f64) {
+        self.standstill = seconds;
+        if let Stage::Holding(until) = &mut self.stage {
+            *until = until.max(now + seconds * STANDSTILLS);
+        }
+    }
+
     /// After a standstill the service has room again; `rate` is what it has accepted from one to the other. That is the limit,
     /// and certain if it was the same before.
     pub(super) fn limited_to(&mut self, now: f64, rate: f64) {
@@ -378,7 +391,8 @@ impl LimitSearch {
     fn hold_at(&mut self, now: f64, value: f64) {
         self.set(value);
         self.held = self.value;
-        self.stage = Stage::Holding(now + self.hold);
+        let hold = self.hold.max(self.standstill * STANDSTILLS);
+        self.stage = Stage::Holding(now + hold);
     }
 
     /// Takes the next step past the limit, or what would be one without the share that is left to others.
@@ -413,5 +427,23 @@ impl LimitSearch {
 
     const fn unit(&self) -> f64 {
         if self.is_whole { 1.0 } else { 0.0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_past_the_limit_waits_for_twenty_times_the_standstill_of_the_last_one() {
+        let mut search = LimitSearch::new(10.0, (0.1, 1_000.0), false);
+        search.limit_found(0.0, 10.0);
+        let looks_at = |search: &mut LimitSearch, from: u32| {
+            (from..10_000).find(|at| search.quiet((*at).into(), 1.0, (3.0, 0.0), true))
+        };
+        assert_eq!(looks_at(&mut search, 1), Some(120));
+        let _ = search.refused(135.0, search.value(), None);
+        search.stood_still(435.0, 300.0);
+        assert_eq!(looks_at(&mut search, 436), Some(435 + 6_000));
     }
 }

@@ -142,7 +142,7 @@ impl Tally {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Latency {
     last: Times,
-    /// The shortest of all intervals: what the service takes when nothing queues.
+    /// What the service takes when nothing queues: short intervals count far more than long ones.
     usual: Option<Times>,
     /// Calls in flight and the median when answers became slow.
     slow_since: Option<(f64, f64)>,
@@ -169,6 +169,11 @@ pub(super) enum Trend {
 const LONGER: f64 = 1.5;
 /// At this many times, half of the calls in flight only wait in a queue.
 const QUEUEING: f64 = 2.0;
+/// The share of the way that the usual time moves to a shorter one: the least median of many is far below the usual one where
+/// times are spread widely.
+const DOWN: f64 = 0.2;
+/// The share that it moves up by in an interval with a longer one: a queue that lasts for minutes must not become usual.
+const UP: f64 = 0.000_5;
 /// Shorter times count as this: so short a queue is harmless, and may be on our own machine.
 const SHORTEST: f64 = 0.01;
 
@@ -193,8 +198,8 @@ impl Latency {
         };
         self.last = now;
         let usual = self.usual.map_or(now, |usual| Times {
-            median: usual.median.min(now.median),
-            fast: usual.fast.min(now.fast),
+            median: follow(usual.median, now.median),
+            fast: follow(usual.fast, now.fast),
         });
         self.usual = Some(usual);
         let takes = |times| now.median > usual.median * times && now.fast > usual.fast * times;
@@ -218,6 +223,14 @@ impl Latency {
         }
         in_flight.slow_to(calls * GENTLE);
         Trend::Queueing
+    }
+}
+
+fn follow(usual: f64, now: f64) -> f64 {
+    if now < usual {
+        usual + (now - usual) * DOWN
+    } else {
+        usual * (1.0 + UP)
     }
 }
 
@@ -250,8 +263,9 @@ impl QuotaHint {
         let Some((left, lasts)) = tally.left.filter(|(_, lasts)| WINDOWS.contains(lasts)) else {
             return;
         };
-        // Whole seconds are named, so the next window may start a little earlier: then there is more left than there was.
-        if now >= self.until || (now + 1.0 >= self.until && left > self.left) {
+        // A time of day in whole seconds may be two seconds late, so the next window may start earlier: then more is left than
+        // was. Of the calls in flight, the last may have been answered first.
+        if now >= self.until || left > self.left + in_flight {
             // The call that brought this is counted afterwards.
             (self.first_left, self.accepted) = (left, -1.0);
             self.until = now + lasts;
@@ -280,5 +294,50 @@ impl QuotaHint {
             return pace::Hint::Disbelieved;
         }
         self.rate(now).map_or(pace::Hint::Silent, pace::Hint::Asks)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_whose_times_vary_widely_do_not_seem_to_queue() {
+        let mut random = fastrand::Rng::with_seed(1);
+        let mut in_flight = LimitSearch::new(20.0, (1.0, 64.0), true);
+        let mut latency = Latency::default();
+        let usual = (0..10_000).filter(|_| {
+            // Medians of few answers: the least of them is a third of the usual one.
+            let median = 0.15 * 3_f64.powf(random.f64() * 2.0 - 1.0);
+            let tally = Tally {
+                median,
+                fast: median / 2.0,
+                ..Tally::default()
+            };
+            latency.step(&tally, &mut in_flight) == Trend::Usual
+        });
+        let usual = usual.count();
+        assert!(usual > 5_000, "{usual}");
+    }
+
+    #[test]
+    fn a_window_that_ends_before_its_headers_say_is_followed_by_a_new_one() {
+        let mut hint = QuotaHint::default();
+        let (mut now, mut left) = (0.0, 600.0);
+        for _ in 0..10 {
+            // A minute whose end is named as a time of day, rounded up, while the clock of the answer is rounded down.
+            for second in 0..60_u8 {
+                let tally = Tally {
+                    accepted: 10,
+                    left: Some((left, 62.0 - f64::from(second))),
+                    ..Tally::default()
+                };
+                hint.step(now, &tally, 4.0);
+                assert!(hint.rate(now).is_some(), "believed at {now} s");
+                now += 1.0;
+                left -= 10.0;
+            }
+            left = 600.0;
+        }
     }
 }

@@ -259,6 +259,9 @@ impl PaceValue {
         let shown = self.noise.note(started, refused);
         let stood_still = self.pauses.in_a_row;
         self.pauses.ended(tally);
+        if tally.single_good && stood_still > 0.0 {
+            self.rate.stood_still(now, stood_still);
+        }
         if tally.single_good && stood_still >= STEP {
             self.has_room_again(now, stood_still);
         }
