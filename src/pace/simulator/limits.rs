@@ -1,6 +1,5 @@
 //! Services with a limit of calls in a time, as gateways count them.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::models::{Hint, Model, USUAL, Work, refused};
@@ -55,14 +54,22 @@ impl Model for TokenBucket {
     }
 }
 
+/// How headers name the end of a window.
+#[derive(Clone, Copy)]
+pub(super) enum Clock {
+    /// As the seconds until then.
+    Seconds,
+    /// As a time of day, with the date beside it; the start of the simulation is this part of a second.
+    Epoch(f64),
+}
+
 /// This many calls in each stretch of time.
 pub(super) struct FixedWindow {
     calls: u32,
     seconds: f64,
     hint: Hint,
     work: Work,
-    /// Headers say what is left.
-    has_headers: bool,
+    headers: Option<Clock>,
     window: u64,
     used: u32,
 }
@@ -74,14 +81,15 @@ impl FixedWindow {
             seconds,
             hint,
             work,
-            has_headers: false,
+            headers: None,
             window: 0,
             used: 0,
         }
     }
 
-    pub(super) const fn with_headers(mut self) -> Self {
-        self.has_headers = true;
+    /// Headers say what is left.
+    pub(super) const fn with_headers(mut self, clock: Clock) -> Self {
+        self.headers = Some(clock);
         self
     }
 }
@@ -108,10 +116,14 @@ impl Model for FixedWindow {
     fn says(&self, now: f64) -> Option<Allowance> {
         let window = (now / self.seconds) as u64;
         let used = if window > self.window { 0 } else { self.used };
-        let left = (window + 1) as f64 * self.seconds - now;
-        self.has_headers.then(|| Allowance {
+        let end = (window + 1) as f64 * self.seconds;
+        let lasts = match self.headers? {
+            Clock::Seconds => (end - now).ceil(),
+            Clock::Epoch(part) => (end + part).ceil() - (now + part).floor(),
+        };
+        Some(Allowance {
             calls: u64::from(self.calls.saturating_sub(used)),
-            lasts: Duration::from_secs(left.ceil() as u64),
+            lasts: Duration::from_secs(lasts as u64),
         })
     }
 }
@@ -156,39 +168,6 @@ impl Model for SlidingCounter {
 
     fn allows(&self, _: f64) -> f64 {
         self.calls / self.seconds
-    }
-}
-
-/// A number of calls in any 20 s; a caller who exceeds it is shut out for a while (Cloudflare's mitigation timeout).
-#[derive(Default)]
-pub(super) struct ShutOut {
-    accepted: VecDeque<f64>,
-    until: f64,
-}
-
-const LOG_CALLS: usize = 600;
-const LOG_SECONDS: f64 = 20.0;
-const SHUT_OUT: f64 = 15.0;
-
-impl Model for ShutOut {
-    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
-        let is_over = |at: &f64| *at <= now - LOG_SECONDS;
-        while self.accepted.front().is_some_and(is_over) {
-            self.accepted.pop_front();
-        }
-        if now >= self.until && self.accepted.len() >= LOG_CALLS {
-            self.until = now + SHUT_OUT;
-        }
-        if now < self.until {
-            return (refused(Hint::RetryAfter, self.until - now), 0.02);
-        }
-        self.accepted.push_back(now);
-        (CallOutcome::Answered, USUAL.time(random))
-    }
-
-    /// A caller who keeps to it is never shut out.
-    fn allows(&self, _: f64) -> f64 {
-        LOG_CALLS as f64 / LOG_SECONDS
     }
 }
 

@@ -16,6 +16,7 @@
 
 mod contract;
 mod drawn;
+mod elastic;
 mod limits;
 mod models;
 mod rows;

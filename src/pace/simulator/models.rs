@@ -44,6 +44,11 @@ impl Work {
         }
     }
 
+    /// The 99th percentile of services with a database or a cache behind them is eight times the median (0.9).
+    pub(super) const fn spread(self, spread: f64) -> Self {
+        Self { spread, ..self }
+    }
+
     pub(super) fn time(self, random: &mut fastrand::Rng) -> f64 {
         // The sum of twelve is nearly normal.
         let bell: f64 = (0..12).map(|_| random.f64()).sum::<f64>() - 6.0;
@@ -155,11 +160,13 @@ impl Model for Concurrency {
     }
 }
 
-/// Refuses nothing: calls wait in a queue, and the caller gives up those that wait too long.
+/// Calls wait in a queue, and the caller gives up those that wait too long.
 pub(super) struct Queue {
     /// When each worker is free, in nanoseconds.
     workers: BinaryHeap<Reverse<u64>>,
     work: Work,
+    /// Where the next call would wait longer than this, it gets a bare 503.
+    longest: f64,
 }
 
 impl Queue {
@@ -167,7 +174,13 @@ impl Queue {
         Self {
             workers: vec![Reverse(0); workers].into(),
             work,
+            longest: f64::INFINITY,
         }
+    }
+
+    pub(super) const fn holding(mut self, seconds: f64) -> Self {
+        self.longest = seconds;
+        self
     }
 }
 
@@ -178,7 +191,11 @@ impl Model for Queue {
     fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
         let time = self.work.time(random);
         let mut first = self.workers.peek_mut().unwrap();
-        let free = (first.0 as f64 / 1e9).max(now) + time;
+        let begins = (first.0 as f64 / 1e9).max(now);
+        if begins > now + self.longest {
+            return (CallOutcome::BusyOrAway, 0.001);
+        }
+        let free = begins + time;
         *first = Reverse((free * 1e9) as u64);
         let latency = free - now;
         if latency > TIMEOUT {

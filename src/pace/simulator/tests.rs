@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::contract::{Case, Reached, contract, controller};
-use super::drawn::{hundred, slow_and_noisy};
+use super::drawn::{hundred, other_kinds, slow_and_noisy};
 use super::limits::{Burst, LimitReq, TokenBucket};
 use super::models::{Hint, Model, Work};
 use super::world::{Seen, simulate, simulate_sharing};
@@ -78,7 +78,7 @@ fn every_service_of_the_contract_is_used_well() {
 #[ignore = "takes minutes; `cargo test --release --lib pace::simulator -- --ignored --nocapture`"]
 fn the_contract_is_kept() {
     let from = number("SIM_FROM", 1);
-    let seeds = from..=from + number("SIM_SEEDS", 4) - 1;
+    let seeds = from..=from + number("SIM_SEEDS", 8) - 1;
     let (_, missed) = table(&chosen(contract()), seeds);
     assert_eq!(missed, Vec::<String>::new());
 }
@@ -92,6 +92,23 @@ fn services_drawn_at_random_are_used_well() {
         mean_share(slow_and_noisy(seed), 90.0),
     ];
     assert!(shares[0] >= 95.0 && shares[1] >= 90.0);
+}
+
+#[test]
+#[ignore = "takes minutes; `SIM_BLIND=SEED cargo test --release --lib pace::simulator -- --ignored --nocapture`"]
+fn services_of_other_kinds_are_used() {
+    let kinds = other_kinds(number("SIM_BLIND", 1), 10);
+    let cases: Vec<_> = { kinds.iter() }
+        .flat_map(|(_, cases)| cases.clone())
+        .collect();
+    let (reached, _) = table(&cases, 1..=number("SIM_SEEDS", 2));
+    println!("| kind | share: mean, least | refused: mean |\n|---|---|---|");
+    for ((kind, _), reached) in kinds.iter().zip(reached.chunks(10)) {
+        let mean = |of: fn(&Reached) -> f64| reached.iter().map(of).sum::<f64>() / 10.0;
+        let least = reached.iter().map(Reached::share).fold(f64::MAX, f64::min);
+        let (share, refused) = (mean(Reached::share), mean(Reached::refused));
+        println!("| {kind} | {share:.1}, {least:.0} | {refused:.0} |");
+    }
 }
 
 /// The mean share of these services, in percent; prints how many have less than `least`.
@@ -207,8 +224,7 @@ fn quarter(rate: Rate, model: &mut dyn Model) -> (Seen, Controller) {
 #[test]
 fn nginx_with_one_call_a_second_and_no_burst_is_hardly_ever_exceeded() {
     let nginx = LimitReq::new(1.0, Burst::None, Work::of(0.02));
-    let by = Wrapper::Bare503;
-    let service = &mut Wrapped { service: nginx, by };
+    let service = &mut Wrapped::new(nginx, Wrapper::Bare503);
     let (seen, _) = quarter(Rate::Auto, service);
     assert!(seen.share(0, 900) >= 0.9, "{}", seen.share(0, 900));
     assert!(seen.refused <= 40, "{}", seen.refused);

@@ -8,8 +8,23 @@ use crate::pace::types::{Allowance, CallOutcome};
 
 /// A service with something before it.
 pub(super) struct Wrapped<M> {
-    pub(super) service: M,
-    pub(super) by: Wrapper,
+    service: M,
+    by: Wrapper,
+    /// When the block ends, or the next call of others comes, …
+    until: f64,
+    /// … and how long the block lasts.
+    block: f64,
+}
+
+impl<M> Wrapped<M> {
+    pub(super) const fn new(service: M, by: Wrapper) -> Self {
+        Self {
+            service,
+            by,
+            until: 0.0,
+            block: 0.0,
+        }
+    }
 }
 
 /// What is before a service.
@@ -27,6 +42,22 @@ pub(super) enum Wrapper {
     AtRandom(f64, Hint),
     /// It is down from one second to another.
     Outage(Away, f64, f64),
+    /// Every so many seconds it fails one call in ten for so many, and is four times as slow.
+    BrownOut(f64, f64),
+    /// Who exceeds the limit is refused for so many seconds.
+    Blocks(f64, Penalty, Hint),
+    /// Others make so many calls a second (Poisson).
+    Others(f64),
+}
+
+/// How a block is made longer.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Penalty {
+    Never,
+    /// It is twice as long each time, up to ten minutes, unless the last one was over for ten times as long.
+    Doubles,
+    /// It starts anew with each call.
+    Restarts,
 }
 
 /// How a service is down: it fails immediately, never answers, or refuses every call.
@@ -61,10 +92,39 @@ impl<M: Model> Model for Wrapped<M> {
                     Away::Refusing => (CallOutcome::Throttled(None), BRIEF),
                 };
             }
+            Wrapper::BrownOut(every, lasts) if now % every > every - lasts => {
+                if random.f64() < 0.1 {
+                    return (CallOutcome::Failed, BRIEF);
+                }
+                let (how, time) = self.service.call(now, row, random);
+                return (how, time * 4.0);
+            }
+            Wrapper::Blocks(_, penalty, hint) if now < self.until => {
+                if penalty == Penalty::Restarts {
+                    self.until = now + self.block;
+                }
+                return (refused(hint, self.until - now), BRIEF);
+            }
+            Wrapper::Others(rate) => {
+                while self.until < now {
+                    let _ = self.service.call(self.until, row, random);
+                    self.until -= (1.0 - random.f64()).ln() / rate;
+                }
+            }
             _ => {}
         }
         let (how, time) = self.service.call(now, row, random);
         match (self.by, how) {
+            (Wrapper::Blocks(seconds, penalty, hint), CallOutcome::Throttled(_)) => {
+                let is_again = penalty == Penalty::Doubles && now < self.until + self.block * 10.0;
+                self.block = if is_again {
+                    (self.block * 2.0).min(600.0)
+                } else {
+                    seconds
+                };
+                self.until = now + self.block;
+                (refused(hint, self.block), time)
+            }
             (Wrapper::Far(wire), how) => (how, time + wire / 2.0),
             (Wrapper::Bare503, CallOutcome::Throttled(_)) => (CallOutcome::BusyOrAway, time),
             (_, how) => (how, time),
@@ -74,6 +134,7 @@ impl<M: Model> Model for Wrapped<M> {
     fn allows(&self, now: f64) -> f64 {
         match self.by {
             Wrapper::Outage(_, from, to) if (from..to).contains(&now) => 0.0,
+            Wrapper::Others(rate) => self.service.allows(now) - rate,
             _ => self.service.allows(now),
         }
     }
