@@ -14,13 +14,12 @@ use std::fs;
 use std::path::Path;
 
 /// The only files that may name a crate, by how their names start. Crates that are not here may be named anywhere.
-const OWNERS: [(&str, &str); 20] = [
+const OWNERS: [(&str, &str); 19] = [
     ("chardetng", "input/text.rs"),
     ("clap", "cli/ config/ commands/text.rs"),
     ("csv", "input/sniff.rs selection.rs"),
     ("encoding_rs", "base/encoding.rs"),
     ("futures", "engine/ pace/gate.rs"),
-    ("governor", "pace/limiter.rs"),
     (
         "hyper",
         "sandbox/ service/connections.rs service/network_fault.rs",

@@ -9,7 +9,7 @@ use super::pause::Breaker;
 use super::shared::{PaceAsk, PaceReply, SharedPace, Step, sum};
 use super::tally::{TalliedCall, Tally};
 use super::types::Rate;
-use super::types::{Admission, Allowance, Call, CallOutcome, PaceEvent, PaceLimits, Try};
+use super::types::{Admission, Allowance, Call, CallOutcome, PaceEvent, PaceLimits};
 use super::value::PaceValue;
 use crate::telemetry::pace::{Limit, Pace, PaceCause, Pause};
 
@@ -49,7 +49,7 @@ impl Controller {
         let mut controller = Self {
             value: PaceValue::new(limits),
             breaker: Breaker::default(),
-            limiter: Limiter::new(Rate::Unlimited),
+            limiter: Limiter::default(),
             shared: None,
             limits: *limits,
             tally: Tally::default(),
@@ -185,22 +185,22 @@ impl Controller {
         })
     }
 
-    /// A call ended, which was this try of its row. `fraction` is random, from 0 up to 1.
+    /// A call ended; `is_about_row` says whether it was refused for its row's sake. `fraction` is random, from 0 up to 1.
     pub(super) fn call_ended(
         &mut self,
         now: Duration,
         call: Call,
         outcome: CallOutcome,
-        tried: Try,
+        is_about_row: bool,
         fraction: f64,
     ) -> Option<PaceEvent> {
-        let outcome = self.meaning(call, outcome, tried);
+        let outcome = self.meaning(call, outcome, is_about_row);
         self.out = self.out.saturating_sub(1);
         let is_single = self.single == Some(call.number);
         if is_single {
             self.single = None;
         }
-        self.note_in_vain(now, call, outcome, tried);
+        self.note_in_vain(now, call, outcome, is_about_row);
         if outcome == CallOutcome::Answered {
             self.last_answered = self.last_answered.max(call.began);
             if self.latencies.len() < SAMPLES.1 {
@@ -215,15 +215,13 @@ impl Controller {
             is_new: call.cut_at >= self.value.cut_at,
             later: self.calls - call.number,
         };
-        let is_new = self.tally.note(ended, outcome, tried);
+        // A row that is refused by itself says nothing about the service.
+        let is_new = !is_about_row && self.tally.note(ended, outcome);
         let is_about_pace = is_single || !self.value.is_row_alone(self.tally.wait);
         if is_new && is_about_pace {
             self.step_soon(now, fraction);
         }
-        // A row that is refused by itself says nothing about the service.
-        if !tried.is_alone()
-            && let Some(event) = self.breaker.ended(now, outcome, is_single)
-        {
+        if !is_about_row && let Some(event) = self.breaker.ended(now, outcome, is_single) {
             self.event = Some(match event {
                 PaceEvent::Down { lasted, .. } => PaceEvent::Down {
                     lasted,
@@ -242,7 +240,7 @@ impl Controller {
             CallOutcome::Abandoned => return None,
             _ => return self.event.take(),
         };
-        let row_waits = tried.is_alone() || self.value.is_row_alone(wait.as_secs_f64());
+        let row_waits = is_about_row || self.value.is_row_alone(wait.as_secs_f64());
         if row_waits
             && !matches!(
                 self.event,
@@ -255,24 +253,30 @@ impl Controller {
     }
 
     /// Notes since when no call was accepted.
-    fn note_in_vain(&mut self, now: Duration, call: Call, outcome: CallOutcome, tried: Try) {
+    fn note_in_vain(
+        &mut self,
+        now: Duration,
+        call: Call,
+        outcome: CallOutcome,
+        is_about_row: bool,
+    ) {
         match outcome {
             CallOutcome::Answered => {
                 let is_over = self.in_vain_since.is_none_or(|since| call.began >= since);
                 self.in_vain_since = self.in_vain_since.filter(|_| !is_over);
             }
             CallOutcome::Abandoned => {}
-            _ if tried.is_alone() => {}
+            _ if is_about_row => {}
             _ => self.in_vain_since = self.in_vain_since.or(Some(now)),
         }
     }
 
     /// What an outcome means at present.
-    fn meaning(&self, call: Call, outcome: CallOutcome, tried: Try) -> CallOutcome {
+    fn meaning(&self, call: Call, outcome: CallOutcome, is_about_row: bool) -> CallOutcome {
         match outcome {
             // Without a search of the pace, and while the service is down, a bare 503 asks for nothing.
             CallOutcome::BusyOrAway
-                if !tried.is_alone() && (self.limits.rate == Rate::Unlimited || self.is_down()) =>
+                if !is_about_row && (self.limits.rate == Rate::Unlimited || self.is_down()) =>
             {
                 CallOutcome::Unavailable
             }
@@ -420,7 +424,7 @@ impl Controller {
 
     /// Has the limiter keep to the rate that is allowed now.
     fn set_limiter(&mut self, now: Duration) {
-        let rate = self.rate(now).map_or(Rate::Unlimited, Rate::PerSecond);
+        let rate = self.rate(now);
         self.limiter.set(rate);
     }
 }

@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::controller::Controller;
 use super::retry::{CallCounts, RowRefusals};
 use super::shared::{PaceAsk, PaceReply};
-use super::types::{Admission, Allowance, Call, CallOutcome, PaceEvent, PaceLimits, Try};
+use super::types::{Admission, Allowance, Call, CallOutcome, PaceEvent, PaceLimits};
 use crate::telemetry::pace::{Limit, Pace, PaceCause, PaceChange};
 
 /// Gives permits for attempts.
@@ -106,14 +106,15 @@ impl<'a> Permit<'a> {
         row: &mut RowRefusals,
     ) -> Option<PaceEvent> {
         let (gate, now) = (self.gate, when - self.gate.began);
-        let (tried, fraction) = match outcome {
+        let (is_about_row, fraction) = match outcome {
             CallOutcome::Throttled(_) | CallOutcome::BusyOrAway => {
                 (gate.refused(row), gate.fraction())
             }
-            _ => (row.tried(), 0.0),
+            _ => (false, 0.0),
         };
-        let event =
-            { gate.controller.borrow_mut() }.call_ended(now, self.call, outcome, tried, fraction);
+        let mut controller = gate.controller.borrow_mut();
+        let event = controller.call_ended(now, self.call, outcome, is_about_row, fraction);
+        drop(controller);
         if outcome == CallOutcome::Answered {
             gate.accepted(now);
         }
@@ -337,12 +338,12 @@ impl Gate {
         self.is_clear.notify_waiters();
     }
 
-    /// A call of this row was refused. Which try of the row that was.
-    fn refused(&self, row: &mut RowRefusals) -> Try {
+    /// A call of this row was refused. Returns whether that is about the row.
+    fn refused(&self, row: &mut RowRefusals) -> bool {
         let mut counts = self.counts.get();
-        let tried = counts.refuse(row);
+        let is_about_row = counts.refuse(row);
         self.counts.set(counts);
-        tried
+        is_about_row
     }
 
     fn admit(&self) -> Admission {

@@ -4,8 +4,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::search::{CUT, LEAST_BLIND};
-
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Noise {
     /// The share of calls; 0 if none is known.
@@ -36,51 +34,23 @@ struct Count {
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 struct Cuts {
     times: u32,
-    /// How much they count in all.
-    weight: f64,
     /// The calls that were accepted before each, and the refusals that led to them.
     accepted: f64,
     refused: f64,
-    /// The lowest and the highest pace.
-    lowest: f64,
-    highest: f64,
 }
 
-/// What the calls of an interval show.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Shown {
-    Nothing,
-    /// There was nothing beyond the share up to now: a measurement starts here.
-    Zero,
-    /// More was refused than the share explains.
-    Excess,
-}
-
-/// Cuts that together count as much and did not help show that refusals are random. A limit that falls explains two or three.
-const CUTS: f64 = 4.0;
-/// A cut that a higher pace than before explains counts as this part of one that nothing explains.
-const EXPLAINED: f64 = 0.25;
+/// So many cuts that did not help show that refusals are random. A limit that falls explains two or three.
+const CUTS: u32 = 4;
 /// The accepted calls before a cut are at most this many times those of the cuts before; otherwise these have helped.
 const HELPED: f64 = 4.0;
 /// A larger share than this is a limit: sending more to such a service would be hammering it.
 const MOST: f64 = 0.3;
-/// One refusal in more calls than this costs too little to look into.
-const RAREST: f64 = 2_000.0;
 /// This number of refusals beyond the share is not chance.
 const BEYOND: f64 = 10.0;
 /// This multiple of the share, and this much more, are put down to chance.
 const SLACK: (f64, f64) = (1.2, 0.01);
-/// The maximum of calls in a step of the search.
-const CALLS_OF_A_STEP: f64 = 300.0;
-
-/// While it grows, this number is enough: a limit that is far exceeded refuses many of them.
-pub(super) const CALLS_OF_GROWTH: f64 = 50.0;
-
-/// The calls of a step of the search, so that it shows if this share of them is beyond the limit.
-pub(super) fn calls_of_a_step(beyond: f64) -> f64 {
-    let shown = BEYOND * 3.0 / beyond.max(f64::EPSILON);
-    shown.min(CALLS_OF_A_STEP)
-}
+/// One refusal in more calls than this costs too little to look into.
+const RAREST: f64 = 2_000.0;
 
 impl Noise {
     /// The share of calls that are refused at any pace; 0 if none is known.
@@ -98,15 +68,15 @@ impl Noise {
         self.excess < BEYOND / 3.0
     }
 
-    /// These numbers of calls started and were refused.
-    pub(super) fn note(&mut self, calls: f64, refused: f64) -> Shown {
+    /// These numbers of calls started and were refused. Returns whether more was refused than the share explains.
+    pub(super) fn note(&mut self, calls: f64, refused: f64) -> bool {
         self.quiet = if refused > 0.0 {
             0.0
         } else {
             self.quiet + calls
         };
         if self.share == 0.0 {
-            return Shown::Nothing;
+            return false;
         }
         self.pending.calls += calls;
         self.pending.refused += refused;
@@ -115,13 +85,12 @@ impl Noise {
         if self.excess >= BEYOND {
             self.excess = 0.0;
             self.excessive = std::mem::take(&mut self.pending);
-            return Shown::Excess;
+            return true;
         }
-        if self.excess > 0.0 {
-            return Shown::Nothing;
+        if self.excess == 0.0 {
+            self.follow();
         }
-        self.follow();
-        Shown::Zero
+        false
     }
 
     /// The share follows what is pending.
@@ -136,9 +105,8 @@ impl Noise {
         }
     }
 
-    /// The pace was cut after this number of accepted calls. Returns whether refusals turn out to be random: while they are known to
-    /// be, only cuts that nothing explains count.
-    pub(super) fn cut(&mut self, pace: f64, accepted: f64, is_explained: bool) -> bool {
+    /// The pace was cut after this number of accepted calls, and it had been sustained before. Returns whether refusals turn out to be random.
+    pub(super) fn cut(&mut self, accepted: f64) -> bool {
         let seen = if self.share > 0.0 {
             self.excessive
         } else {
@@ -147,10 +115,7 @@ impl Noise {
                 refused: 1.0,
             }
         };
-        if is_explained && self.share > 0.0 {
-            return false;
-        }
-        self.cuts.add(seen, pace, is_explained);
+        self.cuts.add(seen);
         let Some(share) = self.cuts.share() else {
             return false;
         };
@@ -173,28 +138,20 @@ impl Noise {
 }
 
 impl Cuts {
-    fn add(&mut self, seen: Count, pace: f64, is_explained: bool) {
+    fn add(&mut self, seen: Count) {
         let mean = self.accepted / f64::from(self.times.max(1));
         if self.times == 0 || seen.calls > mean * HELPED {
-            *self = Self {
-                lowest: pace,
-                highest: pace,
-                ..Self::default()
-            };
+            *self = Self::default();
         }
         self.times += 1;
-        self.weight += if is_explained { EXPLAINED } else { 1.0 };
         self.accepted += seen.calls;
         self.refused += seen.refused;
-        self.lowest = self.lowest.min(pace);
-        self.highest = self.highest.max(pace);
     }
 
     /// The share of random refusals, if these cuts show it.
     fn share(&self) -> Option<f64> {
-        let is_apart = self.lowest <= self.highest * CUT || self.lowest <= LEAST_BLIND;
         let share = self.refused / (self.accepted + self.refused);
-        let shows = self.weight >= CUTS && is_apart;
-        (shows && share <= MOST && share * RAREST >= 1.0).then_some(share)
+        let is_random = share <= MOST && share * RAREST >= 1.0;
+        (self.times >= CUTS && is_random).then_some(share)
     }
 }

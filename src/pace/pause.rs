@@ -29,8 +29,6 @@ const FIRST_GUESS: f64 = 0.5;
 const SHORTEST_GUESS: f64 = 0.1;
 /// The longest pause if the service names no wait: all before it together are longer than the usual windows.
 const LONGEST_GUESS: f64 = 30.0;
-/// The refusals of calls that were out together ask for the same pause, each up to a second later: headers name whole seconds.
-const ROUNDED: f64 = 1.0;
 /// A named wait is stretched by up to this share, so that many programs do not come back at the same moment.
 const JITTER: f64 = 0.1;
 
@@ -80,8 +78,7 @@ impl Pauses {
 
     fn begin(&mut self, now: f64, length: f64) {
         let until = now + length;
-        let same = if now < self.until { ROUNDED } else { 0.0 };
-        if until > self.until + same {
+        if until > self.until {
             self.in_a_row += until - self.until.max(now);
             self.until = until;
             self.is_alone = true;
@@ -93,8 +90,6 @@ impl Pauses {
 /// one pace, because its own network may be what is broken.
 #[derive(Debug, Default)]
 pub(super) struct Breaker {
-    /// The share of the last calls that failed, as a moving average.
-    failing: f64,
     failed_in_a_row: u32,
     /// The service is taken to be down.
     outage: Option<Outage>,
@@ -118,12 +113,9 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// The longest wait while the service answers with failures. Six calls a minute are no burden to it, and it may fail over
 /// certain rows: then about ninety of them can be told from an outage before the run stops waiting.
 const WHILE_FAILING: Duration = Duration::from_secs(10);
-/// Failures in a row that show that it is down: a service that fails one call in three does so once in 59,000 calls.
+/// Failures in a row that show that it is down: a service that fails one call in three does so once in 59,000 calls,
+/// and one that fails three in four after some tens.
 const FAILED_IN_A_ROW: u32 = 10;
-/// The share of failures that shows it as well. Where half of the calls fail, rows get their verdicts by being tried again.
-const FAILING: f64 = 0.75;
-/// How many calls that share is of.
-const RECENT: f64 = 40.0;
 /// Good answers that show that it is back: a single one may be a load balancer's lucky choice.
 const GOOD: u32 = 3;
 
@@ -165,9 +157,6 @@ impl Breaker {
             }
             return event;
         }
-        let left = (-1.0 / RECENT).exp();
-        let failed = f64::from(u8::from(is_failed));
-        self.failing = self.failing * left + failed * (1.0 - left);
         self.failed_in_a_row = if is_failed {
             self.failed_in_a_row + 1
         } else {
@@ -177,7 +166,7 @@ impl Breaker {
     }
 
     fn open_if_failing(&mut self, now: Duration, last: CallOutcome) -> Option<PaceEvent> {
-        if self.failed_in_a_row < FAILED_IN_A_ROW && self.failing <= FAILING {
+        if self.failed_in_a_row < FAILED_IN_A_ROW {
             return None;
         }
         let mut outage = Outage {

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use super::types::Try;
-
 /// The kinds of failed attempts that the policy tells apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FailedAttempt {
@@ -136,13 +134,11 @@ impl CallCounts {
         row.times == 0 || row.others_pass(self) || row.since_last(self).0 >= MOST_TO_PASS
     }
 
-    /// A call of this row was refused. Which try of the row that was.
-    pub(super) fn refuse(&mut self, row: &mut RowRefusals) -> Try {
-        let tried = row.note(*self);
-        if !tried.is_alone() {
-            self.refused += 1;
-        }
-        tried
+    /// A call of this row was refused. Returns whether that is about the row.
+    pub(super) fn refuse(&mut self, row: &mut RowRefusals) -> bool {
+        let is_about_row = row.note(*self);
+        self.refused += u64::from(!is_about_row);
+        is_about_row
     }
 }
 
@@ -150,14 +146,6 @@ impl RowRefusals {
     /// How often the row was refused.
     pub(crate) const fn times(&self) -> u32 {
         self.times
-    }
-
-    /// Which try of the row a call is that ends now.
-    pub(super) const fn tried(&self) -> Try {
-        match self.times {
-            0 => Try::First,
-            _ => Try::Again,
-        }
     }
 
     /// Whether enough other rows were accepted since the row was last refused.
@@ -174,30 +162,25 @@ impl RowRefusals {
         )
     }
 
-    /// The row was refused. Which try of it that was.
-    fn note(&mut self, now: CallCounts) -> Try {
+    /// The row was refused. Returns whether that is about the row: it was refused before, and others were accepted in between.
+    fn note(&mut self, now: CallCounts) -> bool {
         let (accepted, refused) = self.since_last(now);
         let others_pass = self.others_pass(now);
         // What was known about this row holds while no other is accepted: at the end of a file none may be left, and the rows
         // that are always refused would look like an outage.
         let still_alone = self.alone > 0 && accepted == 0;
-        let tried = match self.tried() {
-            // No other refusal than its own since then: the last cut was for its sake.
-            Try::Again if self.alone == 0 && others_pass && refused <= 1 => Try::FoundAlone,
-            Try::Again if others_pass || still_alone => Try::AgainAlone,
-            tried => tried,
-        };
-        match tried {
-            Try::First => self.at_first = now,
-            // Refused with others, it is not known any better.
-            Try::AgainAlone if !others_pass && refused > 0 => {}
-            Try::FoundAlone | Try::AgainAlone => self.alone += 1,
-            Try::Again => {}
+        let is_about_row = self.times > 0 && (others_pass || still_alone);
+        if self.times == 0 {
+            self.at_first = now;
+        }
+        // Refused with others, it is not known any better.
+        if is_about_row && (others_pass || refused == 0) {
+            self.alone += 1;
         }
         self.others_accepted = self.times > 0 && accepted > 0;
         self.times = self.times.saturating_add(1);
         self.at_last = now;
-        tried
+        is_about_row
     }
 
     /// Whether chance would not have refused it so often, given the share of other calls refused since its first refusal.
@@ -273,29 +256,14 @@ mod tests {
     fn a_row_that_is_refused_while_others_are_accepted_fails_also_as_the_last_of_a_file() {
         for more in [20, 0] {
             let mut row = RowRefusals::default();
-            assert_eq!(row.tried(), Try::First);
-            assert_eq!(
-                row.note(calls(100, 0)),
-                Try::First,
-                "it may be about any row"
-            );
-            assert_eq!(row.note(calls(1_000, 0)), Try::FoundAlone);
+            assert!(!row.note(calls(100, 0)), "it may be about any row");
+            assert!(row.note(calls(1_000, 0)));
             for time in 2..=5 {
                 assert!(!row.are_not_chance(), "{time}");
-                assert_eq!(row.note(calls(1_000 + time * more, 0)), Try::AgainAlone);
+                assert!(row.note(calls(1_000 + time * more, 0)));
             }
             assert!(row.are_not_chance());
             assert_eq!(row.times(), 6);
-        }
-    }
-
-    #[test]
-    fn the_last_cut_is_another_rows_if_that_was_refused_meanwhile() {
-        for (others, expected) in [(0, Try::FoundAlone), (1, Try::AgainAlone)] {
-            let mut row = RowRefusals::default();
-            row.note(calls(100, 0));
-            // Its own refusal is counted with those of others.
-            assert_eq!(row.note(calls(120, 1 + others)), expected);
         }
     }
 
@@ -316,7 +284,7 @@ mod tests {
         for time in 1..100 {
             // Hardly any call passes, and then none.
             for _ in 0..2 {
-                assert_eq!(row.note(calls(time * 2, time)), Try::Again);
+                assert!(!row.note(calls(time * 2, time)));
             }
         }
         assert!(!row.are_not_chance());
@@ -334,12 +302,12 @@ mod tests {
             }
         }
         assert!(rows.iter().all(|row| row.alone == 1));
-        assert_eq!(all.refuse(&mut last), Try::First);
+        assert!(!all.refuse(&mut last));
         all.accept();
         for _ in 0..3 {
-            assert_eq!(all.refuse(&mut last), Try::Again, "it may be any row");
-            let tries = rows.each_mut().map(|row| all.refuse(row));
-            assert_eq!(tries, [Try::AgainAlone; 5]);
+            assert!(!all.refuse(&mut last), "it may be any row");
+            let are_about_rows = rows.each_mut().map(|row| all.refuse(row));
+            assert_eq!(are_about_rows, [true; 5]);
         }
     }
 
@@ -353,7 +321,7 @@ mod tests {
         }
         for _ in 0..20 {
             all.refuse(&mut other);
-            assert_eq!(all.refuse(&mut row), Try::AgainAlone);
+            assert!(all.refuse(&mut row));
         }
         assert_eq!(row.alone, 2, "once after the thousand");
         assert!(!row.are_not_chance());

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::telemetry::pace::Search;
 
 /// One value, what is known about its limit, and what is tried next.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct LimitSearch {
     /// What is allowed now.
     value: f64,
@@ -25,8 +25,6 @@ pub(super) struct LimitSearch {
     /// The limit may be a guess far below the real one, or chance.
     is_rough: bool,
     stage: Stage,
-    /// The factor of growth while no limit is in sight.
-    growth: f64,
     /// For how many seconds the value has been fully used since it last changed.
     observed: f64,
     /// Seconds of the next hold.
@@ -39,17 +37,18 @@ pub(super) struct LimitSearch {
     slowest: f64,
     /// What was accepted before the last refusal, if clearly more was sent; otherwise 0.
     last_limited: f64,
+    /// How many calls were accepted from one standstill to the next, in how many seconds; 0 if there was none.
+    last_quota: (f64, f64),
     /// What was accepted before the last refusal; 0 if that was too little to tell.
     measured: f64,
-    /// Refusals without a step in between that was sustained.
-    refusals_in_a_row: u32,
     /// Refusals at a pace that had not been sustained.
     seen: u32,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 enum Stage {
     /// No limit is in sight.
+    #[default]
     Growing,
     /// Between what was sustained and what was refused.
     ClosingIn,
@@ -59,20 +58,16 @@ enum Stage {
     Looking(u32),
 }
 
-/// Slow start: growing too far costs one refusal for each call in flight, as a refusal pauses all calls. At this
-/// many times a limit without a refusal, the limit is not there any more.
+/// Slow start: growing too far costs one refusal for each call in flight, as a refusal pauses all calls.
 const GROWTH: f64 = 2.0;
-/// The share that is left each interval while answers queue: gently, as answers show the queue as it was. Growth after that,
-/// or after an outage, is as gentle.
+/// The share that is left each interval while answers queue: gently, as answers show the queue as it was.
 pub(super) const GENTLE: f64 = 0.9;
 /// Two values this close are not told apart: closing in further would cost refusals for little gain.
 const CLOSE: f64 = 1.05;
 /// The share of a limit that is held: a measurement is a little high, as buckets have a burst.
 const NEAR: f64 = 0.99;
 /// What should have been sustained is cut to this share: enough of a difference to show, and little lost if it does not help.
-pub(super) const CUT: f64 = 0.8;
-/// A cut without a measurement goes no lower than this many calls a second: with fewer, nothing would be seen for minutes.
-pub(super) const LEAST_BLIND: f64 = 2.0;
+const CUT: f64 = 0.8;
 /// Seconds of the first hold, and of the longest. Each look that finds the same limit doubles them: two looks an hour cost
 /// little, and a limit that rose is found on the same day.
 const HOLDS: (f64, f64) = (120.0, 1_800.0);
@@ -93,20 +88,10 @@ impl LimitSearch {
             most,
             is_whole,
             held_share: 1.0,
-            sustained: 0.0,
-            refused: 0.0,
             is_rough: true,
-            stage: Stage::Growing,
-            growth: GROWTH,
-            observed: 0.0,
             hold: HOLDS.0,
-            standstill: 0.0,
-            held: 0.0,
             slowest: f64::MAX,
-            last_limited: 0.0,
-            measured: 0.0,
-            refusals_in_a_row: 0,
-            seen: 0,
+            ..Self::default()
         }
     }
 
@@ -131,11 +116,6 @@ impl LimitSearch {
     /// What is allowed now.
     pub(super) const fn value(&self) -> f64 {
         self.value
-    }
-
-    /// The most that is known to be sustained.
-    pub(super) const fn sustained(&self) -> f64 {
-        self.sustained
     }
 
     /// Whether that is all that the user allows.
@@ -191,7 +171,6 @@ impl LimitSearch {
     pub(super) fn slow_to(&mut self, value: f64) {
         if value < self.value {
             self.set(value);
-            self.growth = 1.0 / GENTLE;
             if matches!(self.stage, Stage::Holding(_) | Stage::Looking(_)) {
                 self.stage = Stage::ClosingIn;
             }
@@ -205,37 +184,26 @@ impl LimitSearch {
 
     /// The value was in use for `seconds` without a refusal; too much of it shows within `step`. `is_used` says whether a
     /// higher one would have been of use. Returns whether the value changed.
-    pub(super) fn quiet(
-        &mut self,
-        now: f64,
-        seconds: f64,
-        (step, growth): (f64, f64),
-        is_used: bool,
-    ) -> bool {
+    pub(super) fn quiet(&mut self, now: f64, seconds: f64, step: f64, is_used: bool) -> bool {
         if !is_used {
             return false;
         }
         let before = self.value;
         self.observed += seconds;
         match self.stage {
-            Stage::Growing if self.observed >= growth => self.grow(self.growth),
+            Stage::Growing => self.grow(GROWTH),
             Stage::ClosingIn if self.value < self.sustained => {
                 let more = (self.value * GROWTH).max(self.value + self.unit());
                 self.set(more.min(self.sustained));
             }
             Stage::ClosingIn if self.observed >= step => {
                 self.sustained = self.value;
-                self.refusals_in_a_row = 0;
                 self.halve(now);
             }
             Stage::Holding(until) if now >= until => self.look(0),
             Stage::Looking(steps) if self.observed >= self.length_of_look(step) => {
                 self.sustained = self.value;
-                if self.value > self.refused * GROWTH {
-                    self.forget(self.value);
-                } else {
-                    self.look(steps);
-                }
+                self.look(steps);
             }
             _ => {}
         }
@@ -264,16 +232,10 @@ impl LimitSearch {
             return is_explained;
         }
         self.refused = pace;
-        let least = if self.sustained > 0.0 {
-            LEAST_BLIND.min(pace).min(self.sustained * CUT)
-        } else {
-            LEAST_BLIND.min(pace)
-        };
         match (self.stage, measured) {
             (Stage::Looking(_), _) if is_explained => {
                 // The limit is higher than it was.
                 self.is_rough = false;
-                self.hold = HOLDS.0;
                 self.halve(now);
                 return true;
             }
@@ -284,18 +246,15 @@ impl LimitSearch {
                 return false;
             }
             (_, measured) if !is_explained => {
-                let next = measured.map_or((pace * CUT * CUT).max(least), |rate| {
-                    (pace * CUT).min(rate / CLOSE)
-                });
+                let next = measured.map_or(pace * CUT * CUT, |rate| (pace * CUT).min(rate / CLOSE));
                 self.is_rough = true;
                 self.set(next);
                 self.sustained = self.sustained.min(next);
             }
             (_, Some(rate)) if !is_first => self.close_in_on(rate, pace),
             (_, measured) => {
-                self.refusals_in_a_row += 1;
                 // Right after a measurement that one still holds.
-                let half = (pace / GROWTH).max(least).max(before.min(pace) / CLOSE);
+                let half = (pace / GROWTH).max(before.min(pace) / CLOSE);
                 self.set(measured.map_or(half, |rate| half.min(rate)));
                 self.sustained = self.sustained.min(self.value);
             }
@@ -312,14 +271,24 @@ impl LimitSearch {
         }
     }
 
-    /// After a standstill the service has room again; `rate` is what it has accepted from one to the other. That is the limit,
-    /// and certain if it was the same before.
-    pub(super) fn limited_to(&mut self, now: f64, rate: f64) {
-        let last = std::mem::replace(&mut self.last_limited, rate);
-        self.is_rough = rate.min(last) * CLOSE * CLOSE < rate.max(last);
-        self.sustained = rate;
-        self.refused = rate;
-        self.settle(now);
+    /// From one standstill to the end of the next, which took `lasts` seconds, the service accepted so many calls. That is the
+    /// quota of a window, and certain if it was the same before. If it was another one, callers are blocked for exceeding a
+    /// limit, which this says nothing about. Returns whether it is certain.
+    pub(super) fn has_window(&mut self, now: f64, calls: f64, lasts: f64) -> bool {
+        let (last, lasted) = std::mem::replace(&mut self.last_quota, (calls, lasts));
+        let is_same = calls.min(last) * CLOSE >= calls.max(last);
+        if is_same || last == 0.0 {
+            self.is_rough = true;
+            // A standstill ends late by chance, and then the next window seems as much shorter.
+            self.sustained = if is_same {
+                (calls + last) / (lasts + lasted)
+            } else {
+                calls / lasts
+            };
+            self.refused = self.sustained;
+            self.settle(now);
+        }
+        is_same
     }
 
     /// The limit, if twice in succession more was sent all the time, and the same rate was accepted.
@@ -353,19 +322,9 @@ impl LimitSearch {
 
     /// The service accepted `rate` and refused at `pace`, which was more than it had sustained.
     fn close_in_on(&mut self, rate: f64, pace: f64) {
-        self.refusals_in_a_row += 1;
-        // Refused again and again, what was sustained before is not sustained any more.
-        self.sustained = if self.refusals_in_a_row < 2 {
-            self.sustained.max(rate)
-        } else {
-            rate
-        };
+        self.sustained = self.sustained.max(rate);
         let middle = f64::midpoint(self.sustained, pace);
-        self.set(if self.refusals_in_a_row > 2 {
-            rate / CLOSE
-        } else {
-            middle.min((rate * GROWTH).max(self.sustained))
-        });
+        self.set(middle.min((rate * GROWTH).max(self.sustained)));
     }
 
     /// Goes to the middle between what was sustained and what was refused, or holds if the two are close.
@@ -380,7 +339,6 @@ impl LimitSearch {
 
     /// Holds just below the limit, or looks past it right away if it is only a guess.
     fn settle(&mut self, now: f64) {
-        self.refusals_in_a_row = 0;
         let near = if self.is_whole { 1.0 } else { NEAR };
         self.hold_at(now, self.sustained * near * self.held_share);
         if self.is_rough {
@@ -439,7 +397,7 @@ mod tests {
         let mut search = LimitSearch::new(10.0, (0.1, 1_000.0), false);
         search.limit_found(0.0, 10.0);
         let looks_at = |search: &mut LimitSearch, from: u32| {
-            (from..10_000).find(|at| search.quiet((*at).into(), 1.0, (3.0, 0.0), true))
+            (from..10_000).find(|at| search.quiet((*at).into(), 1.0, 3.0, true))
         };
         assert_eq!(looks_at(&mut search, 1), Some(120));
         let _ = search.refused(135.0, search.value(), None);

@@ -83,6 +83,7 @@ const UNUSED_FOR: f64 = 0.13;
 const HELD: Duration = Duration::from_millis(300);
 
 /// What a worker knows of a shared pace besides its value.
+#[derive(Default)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct SharedPace {
     worker: String,
@@ -113,22 +114,9 @@ impl SharedPace {
     pub(super) fn new(worker: String) -> Self {
         Self {
             worker,
-            clock: CommonClock::default(),
-            slots: Slots::default(),
-            known: None,
             workers: 1,
-            part: 0,
-            others: 0,
-            rate: 0.0,
-            held_until: Duration::ZERO,
-            may_go_alone: false,
-            asks_at: Duration::ZERO,
-            is_waiting: false,
-            is_urgent: false,
-            holds: false,
             is_wanted: true,
-            wants: 0,
-            step: None,
+            ..Self::default()
         }
     }
 

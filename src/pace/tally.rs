@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::search::{GENTLE, LimitSearch};
-use super::types::{Call, CallOutcome, Try};
+use super::types::{Call, CallOutcome};
 use crate::telemetry::pace;
 
 /// Counts of a stretch of time. Times are seconds.
@@ -37,8 +37,6 @@ pub(super) struct Tally {
     pub(super) single_bad: bool,
     /// … or failed.
     pub(super) single_failed: bool,
-    /// The last cut was about a row that is always refused.
-    pub(super) row_alone: bool,
     /// The median of the answers' times, and the time that one answer in five was faster than; 0 if there were too few.
     pub(super) median: f64,
     pub(super) fast: f64,
@@ -65,8 +63,8 @@ pub(super) struct TalliedCall {
 }
 
 impl Tally {
-    /// Counts a call that ended. Returns whether a step should follow immediately.
-    pub(super) fn note(&mut self, ended: TalliedCall, outcome: CallOutcome, tried: Try) -> bool {
+    /// Counts a call that ended, unless it was refused for its row's sake. Returns whether a step should follow immediately.
+    pub(super) fn note(&mut self, ended: TalliedCall, outcome: CallOutcome) -> bool {
         match outcome {
             CallOutcome::Abandoned => false,
             CallOutcome::Answered => {
@@ -78,7 +76,8 @@ impl Tally {
                 ended.is_single
             }
             CallOutcome::Throttled(_) | CallOutcome::BusyOrAway => {
-                self.refused(ended, outcome, tried)
+                self.refused(ended, outcome);
+                true
             }
             CallOutcome::Failed | CallOutcome::Unavailable | CallOutcome::TimedOut => {
                 self.failed += 1;
@@ -112,17 +111,12 @@ impl Tally {
         self.single_good |= other.single_good;
         self.single_bad |= other.single_bad;
         self.single_failed |= other.single_failed;
-        self.row_alone |= other.row_alone;
         self.left = other.left.or(self.left);
         self.rate_used |= other.rate_used;
         self.in_flight_used |= other.in_flight_used;
     }
 
-    fn refused(&mut self, ended: TalliedCall, outcome: CallOutcome, tried: Try) -> bool {
-        if tried.is_alone() {
-            self.row_alone |= tried == Try::FoundAlone;
-            return self.row_alone;
-        }
+    fn refused(&mut self, ended: TalliedCall, outcome: CallOutcome) {
         if let CallOutcome::Throttled(Some(wait)) = outcome {
             self.wait = self.wait.max(wait.as_secs_f64());
         }
@@ -134,7 +128,6 @@ impl Tally {
         self.refused += 1;
         self.refused_new += u32::from(ended.is_new && !ended.is_single);
         self.single_bad |= ended.is_single;
-        true
     }
 }
 

@@ -49,26 +49,6 @@ pub struct Allowance {
     pub lasts: Duration,
 }
 
-/// Which try of its row a call was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Try {
-    /// The row had not been refused before.
-    First,
-    /// The row had been refused before.
-    Again,
-    /// The row was refused again, and others were accepted in between: its refusals are about the row, and so was the last cut.
-    FoundAlone,
-    /// The row was refused again, which is about the row; the last cut may have another reason.
-    AgainAlone,
-}
-
-impl Try {
-    /// Whether a refusal is about the row.
-    pub(super) const fn is_alone(self) -> bool {
-        matches!(self, Self::FoundAlone | Self::AgainAlone)
-    }
-}
-
 /// A call that is out.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Call {

@@ -7,9 +7,9 @@ use std::num::NonZeroUsize;
 
 use serde::{Deserialize, Serialize};
 
-use super::noise::{self, Noise, Shown};
+use super::noise::Noise;
 use super::pause::Pauses;
-use super::search::{LEAST_BLIND, LimitSearch};
+use super::search::LimitSearch;
 use super::tally::QuotaHint;
 use super::tally::Tally;
 use super::tally::{Latency, Trend};
@@ -18,7 +18,7 @@ use super::types::Rate;
 use crate::telemetry::pace::{Limit, Pace, PaceCause};
 
 /// What decides when calls may start.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct PaceValue {
     rate: LimitSearch,
     in_flight: LimitSearch,
@@ -32,20 +32,13 @@ pub(super) struct PaceValue {
     measurement: Measurement,
     /// The one before, if the pace explained the refusal that ended it: what was accepted since the service had no room.
     before: Option<Measurement>,
-    /// The rate as it was before the last cut, while that may turn out to be about a single row.
-    before_cut: Option<LimitSearch>,
     /// When the pace was last cut: calls that started before say nothing about the pace since then.
     pub(super) cut_at: f64,
-    /// Calls a second that started in the last interval, and whether the rate held any back.
-    begun: f64,
-    is_rate_used: bool,
     stepped_at: f64,
     /// When the next step is due.
     pub(super) due: f64,
     /// The longest window of a quota that was seen.
     window: f64,
-    /// Whether any call was accepted yet.
-    is_proven: bool,
     /// What has changed the pace since this was last asked.
     cause: Option<PaceCause>,
     /// How many seconds it takes until what a step changed has been seen by all, besides the round trip of a call.
@@ -56,10 +49,8 @@ pub(super) struct PaceValue {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Measurement {
     since: f64,
-    started: f64,
-    refused: f64,
-    /// Calls whose answers have come.
-    answered: f64,
+    /// Calls that started, less those that were refused.
+    accepted: f64,
 }
 
 /// How many calls were in flight when calls started that were accepted, and refused.
@@ -128,23 +119,9 @@ impl PaceValue {
             rate,
             in_flight,
             is_unlimited,
-            noise: Noise::default(),
-            latency: Latency::default(),
-            hint: QuotaHint::default(),
-            pauses: Pauses::default(),
-            levels: InFlightLevels::default(),
-            measurement: Measurement::default(),
-            before: None,
-            before_cut: None,
             cut_at: -1.0,
-            begun: 0.0,
-            is_rate_used: false,
-            stepped_at: 0.0,
             due: SHORTEST_INTERVAL,
-            window: 0.0,
-            is_proven: false,
-            cause: None,
-            seen_after: 0.0,
+            ..Self::default()
         }
     }
 
@@ -178,13 +155,8 @@ impl PaceValue {
     }
 
     /// Calls in flight that are allowed now.
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "from 1 to the user's ceiling"
-    )]
     pub(super) fn most_in_flight(&self) -> usize {
-        self.in_flight.value() as usize
+        whole(self.in_flight.value()) as usize
     }
 
     /// Whether a refusal that named this wait is put down to chance: then only its row waits.
@@ -193,24 +165,14 @@ impl PaceValue {
     }
 
     /// The limits of the service that were found.
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "from 1 to the user's ceiling"
-    )]
     pub(super) fn limit(&self) -> Limit {
         Limit {
             rate: self.rate.limit(),
-            in_flight: self.in_flight.limit().map(|limit| limit as u32),
+            in_flight: self.in_flight.limit().map(whole),
         }
     }
 
     /// The pace, for people to read.
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "from 1 to the user's ceiling"
-    )]
     pub(super) fn pace(&self, now: f64) -> Pace {
         // The share follows each call, which is nothing new.
         let percent = (self.noise.share() * 100.0).ceil();
@@ -219,7 +181,10 @@ impl PaceValue {
             in_flight: self.most_in_flight(),
             search: self.rate.stage(),
             limit: self.rate.shown_limit(),
-            limit_in_flight: self.in_flight.shown_limit().map(|limit| limit as usize),
+            limit_in_flight: self
+                .in_flight
+                .shown_limit()
+                .map(|limit| whole(limit) as usize),
             headers: self.hint.shown(now),
             at_ceiling: self.rate.is_at_most(),
             refused_at_any: (percent > 0.0).then_some(percent / 100.0),
@@ -246,17 +211,13 @@ impl PaceValue {
         let lasted = now - self.stepped_at;
         self.stepped_at = now;
         let (started, refused) = (f64::from(tally.started), f64::from(tally.refused));
-        self.measurement.started += started;
-        self.measurement.refused += refused;
-        self.measurement.answered += f64::from(tally.accepted);
-        let fastest = self.fastest(now, lasted, tally);
+        self.measurement.accepted += started - refused;
         self.levels.note(tally);
-        self.is_proven |= tally.accepted > 0;
         self.hint.step(now, tally, self.levels.highest().into());
         let trend = self.trend(tally);
         let before = f64::from(tally.started.saturating_sub(tally.refused_after));
         let accepted = self.noise.quiet() + before;
-        let shown = self.noise.note(started, refused);
+        let is_excess = self.noise.note(started, refused);
         let stood_still = self.pauses.in_a_row;
         self.pauses.ended(tally);
         if tally.single_good && stood_still > 0.0 {
@@ -265,18 +226,9 @@ impl PaceValue {
         if tally.single_good && stood_still >= STEP {
             self.has_room_again(now, stood_still);
         }
-        if tally.row_alone
-            && let Some(before) = self.before_cut.take()
-        {
-            self.rate = before;
-            self.cause = Some(PaceCause::RowAlone);
-        }
-        if shown == Shown::Zero {
-            self.measurement = Measurement::since(now, 0.0, 0.0);
-        }
         let is_refused = tally.refused_new > 0 && !self.is_row_alone(tally.wait);
-        if shown == Shown::Excess || is_refused {
-            self.cut(now, tally, fastest, accepted);
+        if is_excess || is_refused {
+            self.cut(now, tally, accepted);
             self.pause(now, tally, true, random);
         } else if tally.refused > 0 {
             self.pause(now, tally, false, random);
@@ -285,22 +237,6 @@ impl PaceValue {
         if self.is_quiet(now, tally) {
             self.search_on(now, lasted, tally, trend);
         }
-    }
-
-    /// The pace that was refused, if any was: what is allowed if that was used, or else what started, and a little more.
-    fn fastest(&mut self, now: f64, lasted: f64, tally: &Tally) -> f64 {
-        let begun = f64::from(tally.started) / lasted.max(SHORTEST_INTERVAL);
-        let is_whole = lasted >= SHORTEST_INTERVAL && self.pauses.is_over(now);
-        self.is_rate_used = tally.rate_used || (self.is_rate_used && !is_whole);
-        let fastest = if self.is_rate_used {
-            self.rate.value()
-        } else {
-            self.begun.max(begun) * 2.0
-        };
-        if is_whole {
-            self.begun = begun;
-        }
-        fastest.min(self.rate.value()).max(LEAST_RATE)
     }
 
     fn trend(&mut self, tally: &Tally) -> Trend {
@@ -314,60 +250,48 @@ impl PaceValue {
         trend
     }
 
-    /// The service refuses more than it does at any pace, at the pace `fastest` and after this number of accepted calls.
-    fn cut(&mut self, now: f64, tally: &Tally, fastest: f64, accepted: f64) {
+    /// The service refuses more than it does at any pace, after this number of accepted calls.
+    fn cut(&mut self, now: f64, tally: &Tally, accepted: f64) {
+        let later = f64::from(tally.refused_after) - f64::from(tally.refused.saturating_sub(1));
+        self.measurement.accepted -= later;
         let before = self.measurement.clone();
-        let measured = self.measured(now, tally);
+        let measured = self.measured(now, tally, later);
         self.cut_at = now;
         self.before = None;
-        if !self.is_proven || self.is_unlimited {
-            // If nothing was accepted yet, that is about other calls, such as those of the run before.
+        if self.is_unlimited {
             return;
         }
-        self.before_cut = Some(self.rate.clone());
         self.cause = Some(PaceCause::Throttled);
         if self.is_in_flight(now, tally.refused_level) {
             return;
         }
-        let is_explained = self.rate.refused(now, fastest, measured);
+        let pace = self.rate.value();
+        let is_explained = self.rate.refused(now, pace, measured);
         let is_window = is_explained && measured.is_some() && tally.wait == 0.0;
         self.before = Some(before).filter(|_| is_window);
-        if tally.wait >= STEP {
-            self.noise.explained();
-        } else if self.noise.cut(fastest, accepted, is_explained) {
+        if !is_explained && self.noise.cut(accepted) {
             self.rate.forget(self.rate.value());
-            self.before_cut = None;
             self.cause = Some(PaceCause::RandomRefusals);
         }
     }
 
-    /// What was accepted since the refusal before, if there were enough calls. The next measurement starts at the refusal now.
-    fn measured(&mut self, now: f64, tally: &Tally) -> Option<f64> {
-        let (later, refused) = (f64::from(tally.refused_after), f64::from(tally.refused));
-        let is_random = self.noise.share() > 0.0;
-        let began = if is_random {
-            now
-        } else if tally.wait > 0.0 {
-            // After a named wait a bucket or window is as full as after the one before.
+    /// What was accepted since the refusal before, if there were enough calls. The next measurement starts at the refusal now,
+    /// after which so many calls have started and were not refused.
+    fn measured(&mut self, now: f64, tally: &Tally, later: f64) -> Option<f64> {
+        let Measurement { since, accepted } = self.measurement;
+        // After a named wait a bucket or window is as full as after the one before.
+        let began = if tally.wait > 0.0 {
             now + tally.wait
-        } else if tally.refused > 0 {
+        } else {
             tally.refused_at
-        } else {
-            now
-        };
-        let others = (refused - 1.0).max(0.0);
-        let Measurement { since, .. } = self.measurement;
-        // Too much shows late where some calls are refused anyway: not all refusals of what has started are known by then.
-        let accepted = if is_random {
-            self.measurement.answered
-        } else {
-            self.measurement.started - self.measurement.refused - later + others
         };
         let lasted = began - since;
         let is_enough = accepted >= FEWEST * 2.0;
         let is_old = lasted > LONGEST_WINDOW * 3.0;
         if is_enough || is_old || !self.rate.has_refused() {
-            self.measurement = Measurement::since(began, later, others);
+            (self.measurement.since, self.measurement.accepted) = (began, later);
+        } else {
+            self.measurement.accepted += later;
         }
         (is_enough && !is_old && lasted > 0.0).then(|| accepted / lasted)
     }
@@ -375,15 +299,19 @@ impl PaceValue {
     /// All calls stood still for this number of seconds, and now the service has room: a window is over, if no wait was named. What was
     /// accepted since the window before is the limit.
     fn has_room_again(&mut self, now: f64, stood_still: f64) {
-        let Some(before) = self.before.take().filter(|_| self.noise.share() == 0.0) else {
+        let before = self.before.take().filter(|_| self.noise.share() == 0.0);
+        let Some(Measurement { since, accepted }) = before else {
             return;
         };
-        let accepted = before.started - before.refused;
-        let lasted = now - before.since;
+        let lasted = now - since;
         if lasted <= LONGEST_WINDOW * 3.0 {
-            self.window = self.window.max(stood_still.min(LONGEST_WINDOW));
-            self.rate.limited_to(now, accepted / lasted);
-            self.measurement = Measurement::since(now, 0.0, 0.0);
+            if self.rate.has_window(now, accepted, lasted) {
+                self.window = self.window.max(stood_still.min(LONGEST_WINDOW));
+            }
+            self.measurement = Measurement {
+                since: now,
+                ..Measurement::default()
+            };
         }
     }
 
@@ -413,9 +341,6 @@ impl PaceValue {
         }
         if wait >= STEP {
             self.window = self.window.max(wait.min(LONGEST_WINDOW));
-        } else if !is_cut && single_bad && wait == 0.0 && self.pauses.in_a_row >= STEP {
-            // A single call is not too fast: a window is not over yet, or there is trouble.
-            self.window = self.window.max(self.pauses.in_a_row.min(LONGEST_WINDOW));
         }
         if wait > 0.0 {
             self.pauses.named(now, wait, random);
@@ -424,16 +349,9 @@ impl PaceValue {
         }
     }
 
-    /// How long an interval lasts: what one changed is seen in the next one. At a low rate it has a call, as one without an
-    /// answer shows nothing.
+    /// How long an interval lasts: what one changed is seen in the next one.
     fn interval(&self) -> f64 {
-        let least = (self.latency.median() * 2.0 + self.seen_after).max(SHORTEST_INTERVAL);
-        let rate = self.rate.value();
-        if rate < LEAST_BLIND {
-            least.max(1.0 / rate)
-        } else {
-            least
-        }
+        (self.latency.median() * 2.0 + self.seen_after).max(SHORTEST_INTERVAL)
     }
 
     /// Whether nothing speaks against more.
@@ -455,46 +373,25 @@ impl PaceValue {
         let step = (self.interval() * 2.0).max(STEP).max(self.window * WINDOWS);
         let mut is_changed = false;
         if trend == Trend::Usual {
-            is_changed |= self
-                .in_flight
-                .quiet(now, lasted, (step, 0.0), tally.in_flight_used);
+            let is_used = tally.in_flight_used;
+            is_changed |= self.in_flight.quiet(now, lasted, step, is_used);
         }
-        let (fewest, growth) = if self.noise.share() > 0.0 {
-            let beyond = 1.0 - self.rate.sustained() / self.rate.value();
-            (noise::calls_of_a_step(beyond), noise::CALLS_OF_GROWTH)
-        } else {
-            (FEWEST, 0.0)
-        };
-        let step = step.max(fewest / self.rate.value());
-        let growth = growth / self.rate.value();
-        let (had_limit, sustained) = (self.rate.has_refused(), self.rate.sustained());
-        is_changed |= self
-            .rate
-            .quiet(now, lasted, (step, growth), tally.rate_used);
-        if had_limit && !self.rate.has_refused() {
-            // The limit is not there any more: what is measured starts here.
-            self.measurement = Measurement::since(now, 0.0, 0.0);
-        }
-        if self.noise.share() > 0.0 && self.rate.sustained() > sustained {
-            // A whole step went by with no more than the share: the cuts before it have helped.
-            self.noise.explained();
-        }
+        let step = step.max(FEWEST / self.rate.value());
+        is_changed |= self.rate.quiet(now, lasted, step, tally.rate_used);
         if is_changed {
             self.cause = Some(PaceCause::Search);
         }
     }
 }
 
-impl Measurement {
-    /// One that starts at this time, with the calls that have started, and were refused, since then.
-    const fn since(since: f64, started: f64, refused: f64) -> Self {
-        Self {
-            since,
-            started,
-            refused,
-            answered: 0.0,
-        }
-    }
+/// A number of calls in flight.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "from 1 to the user's ceiling"
+)]
+const fn whole(calls: f64) -> u32 {
+    calls as u32
 }
 
 impl InFlightLevels {

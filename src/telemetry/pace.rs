@@ -61,8 +61,6 @@ pub(crate) enum PaceCause {
     Search,
     /// The service throttled a call.
     Throttled,
-    /// The service throttled a row over and over, and not the others: the cut that followed is undone.
-    RowAlone,
     /// The service throttles some calls at any pace, or more than that.
     RandomRefusals,
     /// Answers take longer the more calls are in flight: they wait in a queue.

@@ -6,7 +6,6 @@ use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::time::Duration;
 
 use crate::pace::retry::{CallCounts, RowRefusals};
-use crate::pace::types::Try;
 
 /// The number of a row, from 0.
 pub(super) type Row = u32;
@@ -60,15 +59,8 @@ impl Rows {
         }
     }
 
-    /// Which try of the row a call is that ends now.
-    pub(super) fn tried(&self, row: Row) -> Try {
-        self.refused
-            .get(&row)
-            .map_or(Try::First, RowRefusals::tried)
-    }
-
-    /// The row was refused. Which try that was.
-    pub(super) fn was_refused(&mut self, row: Row) -> Try {
+    /// The row was refused. Returns whether that is about the row.
+    pub(super) fn was_refused(&mut self, row: Row) -> bool {
         self.counts.refuse(self.refused.entry(row).or_default())
     }
 

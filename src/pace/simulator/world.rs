@@ -343,16 +343,15 @@ impl World<'_> {
         }
         let fraction = self.random.f64();
         if is_refused(outcome) {
-            let tried = rows.was_refused(row);
-            let event = controller.call_ended(now, call, outcome, tried, fraction);
+            let is_about_row = rows.was_refused(row);
+            let event = controller.call_ended(now, call, outcome, is_about_row, fraction);
             let own = match event {
                 Some(PaceEvent::RowWaits(wait)) => Some(wait),
                 _ => None,
             };
             rows.again(row, now, own, self.random.f64());
         } else {
-            let tried = rows.tried(row);
-            let _ = controller.call_ended(now, call, outcome, tried, fraction);
+            let _ = controller.call_ended(now, call, outcome, false, fraction);
             if outcome == CallOutcome::Answered {
                 rows.was_accepted(row);
             } else {

@@ -16,7 +16,7 @@ use proptest::prelude::*;
 
 use crate::pace::controller::Controller;
 use crate::pace::types::Rate;
-use crate::pace::types::{Admission, Allowance, Call, CallOutcome, PaceEvent, PaceLimits, Try};
+use crate::pace::types::{Admission, Allowance, Call, CallOutcome, PaceEvent, PaceLimits};
 use crate::telemetry::pace::Limit;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -122,7 +122,7 @@ impl World {
                 let call = self.out.swap_remove(which % self.out.len());
                 let change = self
                     .controller
-                    .call_ended(self.now, call, how, Try::First, chance);
+                    .call_ended(self.now, call, how, false, chance);
                 if let Some(PaceEvent::Paused(pause)) = change {
                     self.paused_until = self.paused_until.max(self.now + pause.length);
                 }
@@ -139,7 +139,7 @@ impl World {
     fn goes_on(&mut self) {
         for call in std::mem::take(&mut self.out) {
             self.controller
-                .call_ended(self.now, call, CallOutcome::Answered, Try::First, 0.0);
+                .call_ended(self.now, call, CallOutcome::Answered, false, 0.0);
         }
         for _ in 0..1_000 {
             match self.controller.admit(self.now) {
@@ -222,17 +222,12 @@ impl Calls {
 
     /// Makes a call as soon as it may start. It takes 50 ms and ends with this outcome.
     fn call(&mut self, outcome: CallOutcome) -> Option<PaceEvent> {
-        self.call_of(outcome, Try::First)
-    }
-
-    /// The same for a row that may have been refused before.
-    fn call_of(&mut self, outcome: CallOutcome, tried: Try) -> Option<PaceEvent> {
         loop {
             match self.controller.admit(self.now) {
                 Admission::Admitted(call) => {
                     self.now += MILLISECOND * 50;
                     let now = self.now;
-                    return self.controller.call_ended(now, call, outcome, tried, 0.0);
+                    return self.controller.call_ended(now, call, outcome, false, 0.0);
                 }
                 Admission::NotBefore(at) => self.now = at,
                 Admission::OnChange => unreachable!("no call is out"),
@@ -312,18 +307,18 @@ fn headers_slow_down_and_never_speed_up() {
 
 #[test]
 fn half_of_the_calls_failing_is_no_outage_and_nine_in_ten_are() {
-    for (failing, is_outage) in [(2, false), (10, true)] {
+    let mut random = fastrand::Rng::with_seed(1);
+    for (percent, is_outage) in [(50, false), (90, true)] {
         let mut calls = Calls::new(&limits(Rate::PerSecond(500.0), 64));
-        let is_down = (0..2_000).any(|nth| {
-            let is_good = nth % failing == 0;
-            calls.call(if is_good {
-                CallOutcome::Answered
-            } else {
+        let is_down = (0..500).any(|_| {
+            calls.call(if random.u32(..100) < percent {
                 CallOutcome::Failed
+            } else {
+                CallOutcome::Answered
             });
             calls.controller.is_down()
         });
-        assert_eq!(is_down, is_outage, "one in {failing} is good");
+        assert_eq!(is_down, is_outage, "{percent} % fail");
     }
 }
 
@@ -410,27 +405,12 @@ fn with_an_unlimited_rate_refusals_do_not_lower_the_calls_in_flight() {
             };
             calls
                 .controller
-                .call_ended(calls.now, call, how, Try::First, 0.0);
+                .call_ended(calls.now, call, how, false, 0.0);
         }
         calls.now += Duration::from_secs(2);
         calls.answer(1);
     }
     assert_eq!(calls.pace(), (None, 20));
-}
-
-#[test]
-fn only_the_cut_that_a_row_led_to_is_undone_once_it_is_known_to_be_about_the_row() {
-    let refused = CallOutcome::Throttled(None);
-    for (tried, is_undone) in [(Try::FoundAlone, true), (Try::AgainAlone, false)] {
-        let mut calls = Calls::new(&limits(Rate::Auto, 64));
-        calls.answer(20);
-        let before = calls.pace().0;
-        calls.call(refused);
-        let cut = calls.pace().0;
-        assert!(cut < before);
-        calls.call_of(refused, tried);
-        assert_eq!(calls.pace().0, if is_undone { before } else { cut });
-    }
 }
 
 #[test]
