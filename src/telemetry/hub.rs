@@ -117,7 +117,12 @@ impl Counts {
                 self.calls.in_flight = self.calls.in_flight.saturating_sub(1);
                 self.calls.answered += 1;
             }
-            Event::AttemptFailed { class, .. } => self.calls.failed(*class),
+            Event::AttemptFailed { class, call, .. } => {
+                self.calls.failed(*class);
+                // Proxies answer so to calls beyond a limit, and also while the service is down.
+                let is_bare_503 = call.status == Some(503) && self.state.outage.is_none();
+                self.calls.throttled += u64::from(is_bare_503);
+            }
             Event::AttemptAbandoned { .. } => self.calls.failed(FailureClass::OutcomeUnknown),
             Event::Throttled { .. } => {
                 self.calls.in_flight = self.calls.in_flight.saturating_sub(1);
@@ -277,7 +282,7 @@ impl Calls {
 
 #[cfg(test)]
 mod tests {
-    use super::super::event::InputEnd;
+    use super::super::event::{CallEnd, InputEnd, Next};
     use super::super::pace::Pause;
     use super::*;
 
@@ -335,6 +340,29 @@ mod tests {
         assert_eq!((counts.known, counts.duplicates), (1, 1));
         assert_eq!((counts.scored(), counts.failed.rows), (3, 3));
         assert_eq!(counts.state.newly_failed, [(Reason::Refused, 2)].into());
+    }
+
+    #[test]
+    fn a_bare_503_counts_as_throttled_unless_the_service_is_down() {
+        let call = CallEnd {
+            row: ROW,
+            attempt: 1,
+            status: Some(503),
+            latency: Duration::ZERO,
+        };
+        let failed = Event::AttemptFailed {
+            call,
+            reason: Reason::ServerError,
+            class: FailureClass::Unclear,
+            next: Next::Again(Duration::ZERO),
+        };
+        let down = Event::ServiceDown {
+            row: ROW,
+            lasted: Duration::ZERO,
+            next: Duration::ZERO,
+        };
+        let counts = replay(&[failed.clone(), down, failed]);
+        assert_eq!((counts.calls.throttled, counts.calls.unclear), (1, 2));
     }
 
     #[test]
