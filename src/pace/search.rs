@@ -37,8 +37,9 @@ pub(super) struct LimitSearch {
     slowest: f64,
     /// What was accepted before the last refusal, if clearly more was sent; otherwise 0.
     last_limited: f64,
-    /// How many calls were accepted from one standstill to the next, in how many seconds; 0 if there was none.
-    last_quota: (f64, f64),
+    /// How many calls were accepted from one standstill to the next, in how many seconds, and the pace that was refused; 0 if
+    /// there was none.
+    last_quota: (f64, f64, f64),
     /// What was accepted before the last refusal; 0 if that was too little to tell.
     measured: f64,
     /// Refusals at a pace that had not been sustained.
@@ -273,22 +274,26 @@ impl LimitSearch {
 
     /// From one standstill to the end of the next, which took `lasts` seconds, the service accepted so many calls. That is the
     /// quota of a window, and certain if it was the same before. If it was another one, callers are blocked for exceeding a
-    /// limit, which this says nothing about. Returns whether it is certain.
-    pub(super) fn has_window(&mut self, now: f64, calls: f64, lasts: f64) -> bool {
-        let (last, lasted) = std::mem::replace(&mut self.last_quota, (calls, lasts));
-        let is_same = calls.min(last) * CLOSE >= calls.max(last);
-        if is_same || last == 0.0 {
-            self.is_rough = true;
-            // A standstill ends late by chance, and then the next window seems as much shorter.
-            self.sustained = if is_same {
-                (calls + last) / (lasts + lasted)
-            } else {
-                calls / lasts
-            };
-            self.refused = self.sustained;
-            self.settle(now);
+    /// limit, which this says nothing about. Returns whether it is certain, or `None` for a block.
+    pub(super) fn has_window(&mut self, now: f64, calls: f64, lasts: f64) -> Option<bool> {
+        let quota = (calls, lasts, self.refused);
+        let (last, lasted, pace) = std::mem::replace(&mut self.last_quota, quota);
+        // At the same pace a block begins after the same number of calls as well.
+        let is_other_pace = pace.min(self.refused) < pace.max(self.refused) * CUT;
+        let is_same = is_other_pace && calls.min(last) * CLOSE >= calls.max(last);
+        if !is_same && last > 0.0 {
+            return None;
         }
-        is_same
+        self.is_rough = true;
+        // A standstill ends late by chance, and then the next window seems as much shorter.
+        self.sustained = if is_same {
+            (calls + last) / (lasts + lasted)
+        } else {
+            calls / lasts
+        };
+        self.refused = self.sustained;
+        self.settle(now);
+        Some(is_same)
     }
 
     /// The limit, if twice in succession more was sent all the time, and the same rate was accepted.

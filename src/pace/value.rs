@@ -305,7 +305,10 @@ impl PaceValue {
         };
         let lasted = now - since;
         if lasted <= LONGEST_WINDOW * 3.0 {
-            if self.rate.has_window(now, accepted, lasted) {
+            let Some(is_certain) = self.rate.has_window(now, accepted, lasted) else {
+                return;
+            };
+            if is_certain {
                 self.window = self.window.max(stood_still.min(LONGEST_WINDOW));
             }
             self.measurement = Measurement {

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use super::contract::{Case, Reached, contract, controller};
 use super::drawn::{hundred, other_kinds, slow_and_noisy};
-use super::limits::{Burst, LimitReq, TokenBucket};
+use super::limits::{Burst, Clock, FixedWindow, LimitReq, TokenBucket};
 use super::models::{Hint, Model, Work};
 use super::world::{Seen, simulate, simulate_sharing};
-use super::wrapped::{Wrapped, Wrapper};
+use super::wrapped::{Penalty, Wrapped, Wrapper};
 use crate::pace::controller::Controller;
 use crate::pace::types::Rate;
 use crate::telemetry::pace::Limit;
@@ -228,6 +228,26 @@ fn nginx_with_one_call_a_second_and_no_burst_is_hardly_ever_exceeded() {
     let (seen, _) = quarter(Rate::Auto, service);
     assert!(seen.share(0, 900) >= 0.9, "{}", seen.share(0, 900));
     assert!(seen.refused <= 40, "{}", seen.refused);
+}
+
+#[test]
+fn services_that_few_had_in_mind_are_used_well() {
+    let slow = Work::of(0.15).spread(0.9);
+    let wide = &mut TokenBucket::new(100.0, 100.0, Hint::RetryAfter, slow);
+    let window = |calls, seconds| FixedWindow::new(calls, seconds, Hint::None, Work::of(0.02));
+    let block = Wrapper::Blocks(20.0, Penalty::Never, Hint::None);
+    let blocks = &mut Wrapped::new(window(15, 1.0), block);
+    let time_of_day = &mut window(600, 60.0).with_headers(Clock::Epoch(0.5));
+    for (name, service, share, refused) in [
+        ("answers of any length", wide as &mut dyn Model, 0.92, 100),
+        ("blocks callers for 20 s", blocks, 0.4, 80),
+        ("names the time when a window ends", time_of_day, 0.9, 0),
+    ] {
+        let (seen, _) = quarter(Rate::Auto, service);
+        let reached = seen.share(240, 900);
+        assert!(reached >= share, "{name}: {reached}");
+        assert!(seen.refused <= refused, "{name}: {}", seen.refused);
+    }
 }
 
 #[test]
