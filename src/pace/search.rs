@@ -25,6 +25,8 @@ pub(super) struct LimitSearch {
     /// The limit may be a guess far below the real one, or chance.
     is_rough: bool,
     stage: Stage,
+    /// The factor of growth while no limit is in sight.
+    growth: f64,
     /// For how many seconds the value has been fully used since it last changed.
     observed: f64,
     /// Seconds of the next hold.
@@ -61,7 +63,8 @@ enum Stage {
 
 /// Slow start: growing too far costs one refusal for each call in flight, as a refusal pauses all calls.
 const GROWTH: f64 = 2.0;
-/// The share that is left each interval while answers queue: gently, as answers show the queue as it was.
+/// The share that is left each interval while answers queue: gently, as answers show the queue as it was. Growth after that
+/// is as gentle, or the queue would be as long again at once.
 pub(super) const GENTLE: f64 = 0.9;
 /// Two values this close are not told apart: closing in further would cost refusals for little gain.
 const CLOSE: f64 = 1.05;
@@ -90,6 +93,7 @@ impl LimitSearch {
             is_whole,
             held_share: 1.0,
             is_rough: true,
+            growth: GROWTH,
             hold: HOLDS.0,
             slowest: f64::MAX,
             ..Self::default()
@@ -172,6 +176,7 @@ impl LimitSearch {
     pub(super) fn slow_to(&mut self, value: f64) {
         if value < self.value {
             self.set(value);
+            self.growth = 1.0 / GENTLE;
             if matches!(self.stage, Stage::Holding(_) | Stage::Looking(_)) {
                 self.stage = Stage::ClosingIn;
             }
@@ -192,7 +197,7 @@ impl LimitSearch {
         let before = self.value;
         self.observed += seconds;
         match self.stage {
-            Stage::Growing => self.grow(GROWTH),
+            Stage::Growing => self.grow(self.growth),
             Stage::ClosingIn if self.value < self.sustained => {
                 let more = (self.value * GROWTH).max(self.value + self.unit());
                 self.set(more.min(self.sustained));

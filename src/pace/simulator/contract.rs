@@ -235,7 +235,7 @@ fn buckets() -> Vec<Case> {
         Case::new("nginx, 200/s, 20 wait", || {
             LimitReq::new(200.0, Burst::Waits(20.0), Work::of(0.02))
         })
-        .aim(100.0, 50.0, 0.0),
+        .aim(100.0, 150.0, 0.0),
         Case::new("four servers, 15/s each, any of them", Replicas::default).aim(75.0, 400.0, 0.0),
     ]
 }
