@@ -27,6 +27,10 @@ const STARTS_AGAIN: Duration = Duration::from_millis(500);
 /// then. At most half of the run's patience, so that it is known before that ends.
 const RESTART: Duration = Duration::from_secs(5 * 60);
 
+/// A connection that ends in order leaves a row out once, or twice. After this number a row is not unlucky, but the service
+/// takes no calls: then it counts as one that cannot be reached.
+const MOST_UNTOLD: u32 = 8;
+
 /// What follows a call, for its row.
 #[expect(
     clippy::large_enum_variant,
@@ -87,7 +91,8 @@ impl<S: Service> Engine<S> {
             status: exchange.as_ref().ok().map(|reply| reply.status),
             latency,
         };
-        let outcome = classify(exchange, &self.answers.fields);
+        let mut outcome = classify(exchange, &self.answers.fields);
+        count_untold(&mut outcome, history);
         let shown = self.shows(&outcome, !history.attempts.is_first(), is_probe, latency);
         let (undurable, change) = permit.finish(when, shown, &mut history.refusals);
         self.report_pace(call.row, change, when);
@@ -179,6 +184,7 @@ impl<S: Service> Engine<S> {
                     CallOutcome::Unavailable
                 }
                 Health::Slow => CallOutcome::TimedOut,
+                Health::Untold => CallOutcome::Abandoned,
             },
             Classified::Answered(..) | Classified::Refused(_) | Classified::KeyRefused(_) => {
                 CallOutcome::Answered
@@ -240,7 +246,7 @@ impl<S: Service> Engine<S> {
     fn throttled(
         &self,
         call: CallEnd,
-        (wait, waited, status): (Option<Duration>, Duration, u16),
+        (wait, waited, status): (Option<Duration>, Duration, Option<u16>),
         change: Option<PaceEvent>,
         history: &RowHistory,
     ) -> NextStep {
@@ -283,6 +289,10 @@ impl<S: Service> Engine<S> {
         change: Option<PaceEvent>,
         history: &mut RowHistory,
     ) -> Result<Next, Stop> {
+        // The next call is on another connection, and uses up no attempt.
+        if fault.health == Health::Untold {
+            return Ok(Next::Again(Duration::ZERO));
+        }
         let attempts = &mut history.attempts;
         if let Some(PaceEvent::Down { lasted, .. }) = change {
             self.outage_continues(lasted, fault, attempts);
@@ -298,7 +308,7 @@ impl<S: Service> Engine<S> {
                     attempts.forgive();
                     return Ok(Next::Again(Duration::ZERO));
                 }
-                Health::AtWork | Health::Slow => {}
+                Health::AtWork | Health::Slow | Health::Untold => {}
             }
         }
         self.try_again_or_give_up(call, fault, attempts)
@@ -394,7 +404,10 @@ impl<S: Service> Engine<S> {
         });
         match after {
             Ok(Next::Again(back_off)) => {
-                history.repeats(fault.class);
+                // As after a throttle, a call that the service did not take is not retried, but made.
+                if fault.health != Health::Untold {
+                    history.repeats(fault.class);
+                }
                 NextStep::Again(back_off)
             }
             Ok(Next::GiveUp | Next::Stop) => NextStep::fail(fault, None),
@@ -446,6 +459,18 @@ impl<S: Service> Engine<S> {
                 "the key had been read again from its file, and the new one is refused as well",
             )),
             KeyRefusal::Revoked | KeyRefusal::Useless => Err(error),
+        }
+    }
+}
+
+/// Counts a call that the service did not take, and blames the service for the one after too many of its row.
+const fn count_untold(outcome: &mut Classified, history: &mut RowHistory) {
+    if let Classified::Failed(fault) = outcome
+        && matches!(fault.health, Health::Untold)
+    {
+        history.untold += 1;
+        if history.untold > MOST_UNTOLD {
+            fault.health = Health::Gone;
         }
     }
 }

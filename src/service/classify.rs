@@ -25,8 +25,8 @@ pub enum Classified {
     Throttled {
         /// How long the service asks to wait, if it says so.
         wait: Option<Duration>,
-        /// The status of the answer.
-        status: u16,
+        /// The status of the answer; `None` if an HTTP/2 stream was refused without one.
+        status: Option<u16>,
     },
     /// Classes A to E: this call brought no verdict.
     Failed(Fault),
@@ -66,10 +66,10 @@ impl Fault {
 
     /// The fault of a row whose calls were throttled this number of times, the last time with this status,
     /// while others were accepted. Nothing was processed, so a later run asks again.
-    pub(crate) fn throttled(times: u32, status: u16) -> Self {
-        let message = format!(
-            "the service throttled this row {times} times ({status}) while it accepted others"
-        );
+    pub(crate) fn throttled(times: u32, status: Option<u16>) -> Self {
+        let by = status.map_or_else(|| "refused stream".to_owned(), |status| status.to_string());
+        let message =
+            format!("the service throttled this row {times} times ({by}) while it accepted others");
         let class = FailureClass::NotProcessed;
         Self::new(class, Health::AtWork, Reason::Throttled, message)
     }
@@ -104,6 +104,8 @@ pub(crate) enum Health {
     NotConnected,
     /// It takes too long to answer.
     Slow,
+    /// It did not take the request, as the connection had ended in order: that says nothing about it.
+    Untold,
 }
 
 /// Classifies the result of a call.
@@ -204,9 +206,17 @@ fn of_transport(fault: TransportFault) -> Classified {
         }
         TransportFault::NotConnected(words) => (NotProcessed, Health::NotConnected, words),
         TransportFault::Unreachable(words) => (NotProcessed, Health::Gone, words),
-        TransportFault::Unprocessed(words) => {
+        TransportFault::StreamRefused => {
+            let (wait, status) = (None, None);
+            return Classified::Throttled { wait, status };
+        }
+        TransportFault::Unprocessed(words) | TransportFault::ConnectionEnded(words) => {
             let message = format!("the service did not process the request: {words}");
-            (NotProcessed, Health::Gone, message)
+            (NotProcessed, Health::Untold, message)
+        }
+        TransportFault::WantsHttp1 => {
+            let message = "the service does not accept HTTP/2".to_owned();
+            (NotProcessed, Health::Untold, message)
         }
         TransportFault::TimedOut => {
             let message = "no complete answer in time".to_owned();
@@ -234,7 +244,7 @@ fn useless(wrong: impl Into<Box<str>>) -> Classified {
 fn throttled(reply: &Reply) -> Classified {
     Classified::Throttled {
         wait: wait(&reply.headers),
-        status: reply.status,
+        status: Some(reply.status),
     }
 }
 
@@ -350,6 +360,9 @@ mod tests {
             (TransportFault::NotConnected(words()), 'A'),
             (TransportFault::Refused(words(), ""), 'F'),
             (TransportFault::Unprocessed(words()), 'A'),
+            (TransportFault::ConnectionEnded(words()), 'A'),
+            (TransportFault::StreamRefused, 'T'),
+            (TransportFault::WantsHttp1, 'A'),
             (TransportFault::TimedOut, 'B'),
             (TransportFault::Stale(words()), 'B'),
             (TransportFault::Broken(words()), 'B'),
@@ -392,7 +405,7 @@ mod tests {
 
     #[test]
     fn a_row_that_fails_for_throttles_is_sent_by_a_later_run() {
-        let fault = Fault::throttled(7, 429);
+        let fault = Fault::throttled(7, Some(429));
         assert_eq!(
             Reason::of_word(fault.failure.reason.word()),
             Some(Reason::Throttled)

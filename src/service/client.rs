@@ -12,7 +12,6 @@ use reqwest::header::{
     ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, USER_AGENT,
 };
 use reqwest::{Method, Request};
-use tokio::time::Instant;
 
 use super::api_key::{ApiKeys, KeyFile};
 use super::connections::{self, ClientOptions, Connections};
@@ -100,12 +99,11 @@ impl Client {
         clippy::manual_async_fn,
         reason = "an `async fn` stores its arguments twice, and this future is allocated for each row"
     )]
-    fn exchange(&self, sent: Bytes, within: Duration) -> impl Future<Output = Exchange> {
+    fn exchange(&self, sent: Bytes) -> impl Future<Output = Exchange> {
         async move {
             let mut request = Request::new(Method::POST, self.endpoint.url().clone());
             request.headers_mut().clone_from(&self.key.borrow().headers);
             *request.body_mut() = Some(sent.clone().into());
-            *request.timeout_mut() = Some(within);
             // The first client could be built, so each further one can be, too.
             let client = { self.connections.client() }
                 .map_err(|error| TransportFault::Unreachable(error.to_string()))?;
@@ -113,10 +111,16 @@ impl Client {
                 Ok(response) => response,
                 Err(error) => {
                     let by_reuse = network_fault::is_unanswered(&error) && self.connections.broke();
-                    return Err(match self.fault(error) {
+                    let fault = match self.fault(error) {
                         TransportFault::Broken(words) if by_reuse => TransportFault::Stale(words),
                         fault => fault,
-                    });
+                    };
+                    match fault {
+                        TransportFault::ConnectionEnded(_) => self.connections.ended(&client),
+                        TransportFault::WantsHttp1 => self.connections.use_http1(),
+                        _ => {}
+                    }
+                    return Err(fault);
                 }
             };
             self.connections.answered(&client, &response);
@@ -163,18 +167,9 @@ impl Service for Client {
     #[expect(clippy::manual_async_fn, reason = "as above")]
     fn ask(&self, body: Bytes) -> impl Future<Output = Exchange> {
         async move {
-            let (began, mut resends) = (Instant::now(), 0);
-            loop {
-                let left = self.timeout.saturating_sub(began.elapsed());
-                let exchange = self.exchange(body.clone(), left).await;
-                self.connections.used.set(SystemTime::now());
-                match exchange {
-                    // This is how a server closes a connection in order. It is not a failure, and
-                    // the next call is on another connection.
-                    Err(TransportFault::Unprocessed(_)) if resends < MOST_RESENDS => resends += 1,
-                    exchange => return exchange,
-                }
-            }
+            let exchange = self.exchange(body).await;
+            self.connections.used.set(SystemTime::now());
+            exchange
         }
     }
 
@@ -201,9 +196,6 @@ impl Service for Client {
         self.timeout
     }
 }
-
-/// How often a call is sent again immediately that the server has certainly not processed.
-const MOST_RESENDS: u32 = 16;
 
 /// Room for these headers and the length of the body, so that the table of a copy need not grow.
 const MOST_HEADERS: usize = 8;

@@ -42,6 +42,10 @@ const CALLS_PER_CONNECTION: usize = 100;
 /// After this number of breaks, connections are no longer reused.
 const MOST_BREAKS: u32 = 3;
 
+/// After this number of HTTP/2 connections that took as many calls as they were found to take, they are tried with twice as
+/// many: a server that restarts ends a connection at any number.
+const TRIED_AGAIN: u32 = 1_000;
+
 /// The time limit for one connection attempt. A host that is there answers far sooner.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -61,6 +65,12 @@ pub(super) struct Connections {
     /// Connections that have brought one answer since then, each of which may break when it is used
     /// again.
     used_once: Cell<usize>,
+    /// How many calls an HTTP/2 connection takes before the server ends it, if that was seen.
+    calls_taken: Cell<Option<usize>>,
+    /// Connections that took so many calls, and were not ended before.
+    as_found: Cell<u32>,
+    /// The service refuses HTTP/2.
+    http1: Cell<bool>,
 }
 
 /// A client of the library, and what is known of its connections.
@@ -68,8 +78,14 @@ pub(super) struct PooledClient {
     pub(super) client: reqwest::Client,
     /// Our ends of the connections that brought an answer.
     ports: RefCell<HashSet<u16>>,
+    /// How many calls it was given.
+    calls: Cell<usize>,
     /// How many answers came over HTTP/1.1.
     answers: Cell<usize>,
+    /// How many answers came over HTTP/2, which has one connection.
+    answers_http2: Cell<usize>,
+    /// The server has ended the HTTP/2 connection.
+    has_ended: Cell<bool>,
 }
 
 /// The settings of the library's clients.
@@ -82,7 +98,7 @@ pub(super) struct ClientOptions {
 
 impl Connections {
     pub(super) fn new(options: ClientOptions) -> Result<Self> {
-        let client = options.client(true);
+        let client = options.client(true, false);
         let client =
             client.map_err(|e| Error::usage("cannot set up the HTTP client").because(e))?;
         Ok(Self {
@@ -92,6 +108,9 @@ impl Connections {
             answered: Cell::new(false),
             breaks: Cell::new(0),
             used_once: Cell::new(0),
+            calls_taken: Cell::new(None),
+            as_found: Cell::new(0),
+            http1: Cell::new(false),
         })
     }
 
@@ -106,14 +125,53 @@ impl Connections {
         if rest.unwrap_or_default() > POOL_IDLE {
             clients.clear();
         }
-        clients.retain(|client| !client.is_worn());
+        clients.retain(|client| !client.is_worn() && !self.has_taken_all(client));
         let free = { clients.iter() }.find(|client| Rc::strong_count(client) <= STREAMS);
-        if let Some(client) = free {
-            return Ok(Rc::clone(client));
-        }
-        let client = Rc::new(self.options.client(self.breaks.get() < MOST_BREAKS)?);
-        clients.push(Rc::clone(&client));
+        let client = if let Some(client) = free {
+            Rc::clone(client)
+        } else {
+            let reuses = self.breaks.get() < MOST_BREAKS;
+            let client = Rc::new(self.options.client(reuses, self.http1.get())?);
+            clients.push(Rc::clone(&client));
+            client
+        };
+        client.calls.set(client.calls.get() + 1);
         Ok(client)
+    }
+
+    /// Whether this client's HTTP/2 connection has ended, or was given all calls that one takes.
+    fn has_taken_all(&self, client: &PooledClient) -> bool {
+        let reached = |most: &usize| client.calls.get() >= *most;
+        let Some(most) = self.calls_taken.get().filter(reached) else {
+            return client.has_ended.get();
+        };
+        if client.has_ended.get() {
+            return true;
+        }
+        self.as_found.set(self.as_found.get() + 1);
+        if self.as_found.get() == TRIED_AGAIN {
+            self.as_found.set(0);
+            self.calls_taken.set(Some(most * 2));
+        }
+        true
+    }
+
+    /// The server ended this client's HTTP/2 connection before it took a call. Further connections get no more calls than it
+    /// took, as far as answers show: each call beyond that would be sent for nothing.
+    pub(super) fn ended(&self, client: &PooledClient) {
+        if !client.has_ended.replace(true) {
+            let taken = client.answers_http2.get().max(1);
+            let before = self.calls_taken.get().unwrap_or(taken);
+            self.calls_taken.set(Some(taken.min(before)));
+            self.as_found.set(0);
+        }
+    }
+
+    /// The service refuses HTTP/2: from now on connections are made for HTTP/1.1.
+    pub(super) fn use_http1(&self) {
+        if !self.http1.replace(true) {
+            self.clients.borrow_mut().clear();
+        }
     }
 
     /// An answer came from this client.
@@ -121,6 +179,12 @@ impl Connections {
         self.answered.set(true);
         if answer.version() < reqwest::Version::HTTP_2 {
             by.answers.set(by.answers.get() + 1);
+        } else {
+            by.answers_http2.set(by.answers_http2.get() + 1);
+            // Calls that the server took before it ended the connection are answered afterwards.
+            let taken = self.calls_taken.get().filter(|_| by.has_ended.get());
+            let taken = taken.map(|taken| taken.max(by.answers_http2.get()));
+            self.calls_taken.set(taken.or(self.calls_taken.get()));
         }
         let Some(way) = answer.extensions().get::<HttpInfo>() else {
             return;
@@ -163,7 +227,7 @@ impl PooledClient {
 }
 
 impl ClientOptions {
-    fn client(&self, reuses: bool) -> reqwest::Result<PooledClient> {
+    fn client(&self, reuses: bool, http1: bool) -> reqwest::Result<PooledClient> {
         let mut builder = reqwest::Client::builder()
             // For proxies, when they are asked for a connection. Calls have headers of their own.
             .user_agent(USER_AGENT)
@@ -187,6 +251,11 @@ impl ClientOptions {
             builder = builder.no_proxy().resolve_to_addrs(LOCALHOST, &here);
         }
         builder = match &self.tls {
+            Some(tls) if http1 => {
+                let mut tls = tls.clone();
+                tls.alpn_protocols = vec![b"http/1.1".to_vec()];
+                builder.tls_backend_preconfigured(tls)
+            }
             Some(tls) => builder.tls_backend_preconfigured(tls.clone()),
             // A machine without certificates, such as a small container, is enough for the sandbox.
             None => builder.tls_certs_only([]),
@@ -194,7 +263,10 @@ impl ClientOptions {
         Ok(PooledClient {
             client: builder.build()?,
             ports: RefCell::default(),
+            calls: Cell::new(0),
             answers: Cell::new(0),
+            answers_http2: Cell::new(0),
+            has_ended: Cell::new(false),
         })
     }
 }

@@ -103,8 +103,14 @@ pub enum TransportFault {
     NotConnected(String),
     /// Nothing was sent, and no further call would be: why, and what the user can do.
     Refused(String, &'static str),
-    /// The request was sent, and the server says that it did not process it.
+    /// The request was still queued when its connection ended.
     Unprocessed(String),
+    /// The request was sent, and its HTTP/2 connection ended in order before the server took it.
+    ConnectionEnded(String),
+    /// The server refused the request's HTTP/2 stream, as there are too many.
+    StreamRefused,
+    /// The server refused HTTP/2 itself, so that further calls are made by HTTP/1.1.
+    WantsHttp1,
     /// The request was sent, and the complete answer did not come in time.
     TimedOut,
     /// The connection broke as the request was sent, probably because it had been used before.

@@ -50,21 +50,28 @@ pub(super) fn fault(
         return TransportFault::TimedOut;
     }
     // A server that has started to answer has processed the request, whatever it says afterwards.
-    if error.is_request() && is_unprocessed(error) {
-        return TransportFault::Unprocessed(innermost(error));
-    }
-    TransportFault::Broken(innermost(error))
+    { error.is_request() }
+        .then(|| unprocessed(error))
+        .flatten()
+        .unwrap_or_else(|| TransportFault::Broken(innermost(error)))
 }
 
-/// Whether the request was certainly not processed: it was still queued when its connection ended,
-/// or an HTTP/2 server says so (RFC 9113, section 8.7), by refusing its stream or by a GOAWAY with a
-/// last stream before it. Streams up to the last one do not end with this error.
-fn is_unprocessed(error: &reqwest::Error) -> bool {
-    find::<hyper::Error>(error).is_some_and(hyper::Error::is_canceled)
-        || find::<h2::Error>(error).is_some_and(|error| {
-            let refused = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
-            error.is_remote() && (refused || error.is_go_away())
-        })
+/// The fault of a request that was certainly not processed: it was still queued when its connection ended, or an HTTP/2
+/// server says so (RFC 9113, section 8.7), by refusing its stream or by a GOAWAY with a last stream before it. Streams up to
+/// the last one do not end with this error.
+fn unprocessed(error: &reqwest::Error) -> Option<TransportFault> {
+    if find::<hyper::Error>(error).is_some_and(hyper::Error::is_canceled) {
+        return Some(TransportFault::Unprocessed(innermost(error)));
+    }
+    let said = find::<h2::Error>(error).filter(|error| error.is_remote())?;
+    match (said.reason()?, said.is_go_away()) {
+        (h2::Reason::HTTP_1_1_REQUIRED, _) => Some(TransportFault::WantsHttp1),
+        (h2::Reason::REFUSED_STREAM, _) | (h2::Reason::ENHANCE_YOUR_CALM, true) => {
+            Some(TransportFault::StreamRefused)
+        }
+        (_, true) => Some(TransportFault::ConnectionEnded(innermost(error))),
+        (_, false) => None,
+    }
 }
 
 /// Whether the connection ended after the request was sent, and before anything was answered.

@@ -84,7 +84,15 @@ pub(crate) fn config(certificate: &str) -> ServerConfig {
 
 fn serve(stream: TcpStream, config: Arc<ServerConfig>, count: &AtomicUsize) -> std::io::Result<()> {
     let connection = ServerConnection::new(config).unwrap();
-    let mut reader = BufReader::new(StreamOwned::new(connection, stream));
+    answer_all(StreamOwned::new(connection, stream), count)
+}
+
+/// Gives every user the right verdict over HTTP/1.1.
+pub(crate) fn answer_all(
+    stream: StreamOwned<ServerConnection, TcpStream>,
+    count: &AtomicUsize,
+) -> std::io::Result<()> {
+    let mut reader = BufReader::new(stream);
     while let Some(request) = read_request(&mut reader, 1)? {
         count.fetch_add(1, Ordering::SeqCst);
         let body = good_body(&request.name());

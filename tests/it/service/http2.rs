@@ -1,4 +1,5 @@
-//! HTTP/2: only a server that says that it did not process a request is believed, and no call waits unsent.
+//! HTTP/2: only a server that says that it did not process a request is believed, no call waits unsent, and each that is
+//! sent again takes a permit and a call of the budget.
 //!
 //! The server speaks over TLS, as everywhere, in frames made by hand: just enough of RFC 9113 for this client.
 
@@ -34,14 +35,18 @@ const STREAMS: usize = 100;
 const NO_ERROR: u32 = 0;
 const INTERNAL_ERROR: u32 = 2;
 const REFUSED_STREAM: u32 = 7;
+const ENHANCE_YOUR_CALM: u32 = 11;
+const HTTP_1_1_REQUIRED: u32 = 13;
 /// What a client sends first.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// What the server does instead of answering the third request, or beside answering all.
+/// What the server does instead of answering the third request, or beside answering.
 #[derive(Debug, Clone, Copy)]
 enum Fault {
     /// The stream is reset, for this reason.
     Reset(u32),
+    /// Every second stream is.
+    ResetHalf(u32),
     /// The connection ends with a last stream so far from the request's, for this reason.
     GoAway(i64, u32),
     /// Each connection ends in order after so many answers: later requests on it are not processed.
@@ -52,8 +57,12 @@ enum Fault {
 
 struct Server {
     fault: Fault,
-    /// How many requests were processed.
+    /// How many requests were processed, or refused by themselves.
     requests: AtomicUsize,
+    /// How many came on a connection that had ended.
+    unprocessed: AtomicUsize,
+    /// How many were answered over HTTP/1.1.
+    http1: AtomicUsize,
     /// The most streams that were open on one connection.
     most_streams: AtomicUsize,
 }
@@ -78,13 +87,15 @@ fn take_frame(bytes: &mut Vec<u8>) -> Option<(u8, u8, u32, Vec<u8>)> {
 impl Server {
     fn start(fault: Fault) -> (SocketAddr, Arc<Self>) {
         let mut config = tls::config("good.pem");
-        config.alpn_protocols = vec![b"h2".to_vec()];
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         let config = Arc::new(config);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let server = Arc::new(Self {
             fault,
             requests: AtomicUsize::new(0),
+            unprocessed: AtomicUsize::new(0),
+            http1: AtomicUsize::new(0),
             most_streams: AtomicUsize::new(0),
         });
         let this = Arc::clone(&server);
@@ -99,9 +110,15 @@ impl Server {
     }
 
     fn serve(&self, stream: TcpStream, config: Arc<ServerConfig>) -> io::Result<()> {
-        // It must not block on reading, as the calls that it may wait for come on other connections.
-        stream.set_read_timeout(Some(Duration::from_millis(5)))?;
         let mut stream = StreamOwned::new(ServerConnection::new(config).unwrap(), stream);
+        stream.conn.complete_io(&mut stream.sock)?;
+        if stream.conn.alpn_protocol() != Some(b"h2") {
+            return tls::answer_all(stream, &self.http1);
+        }
+        // It must not block on reading, as the calls that it may wait for come on other connections.
+        stream
+            .sock
+            .set_read_timeout(Some(Duration::from_millis(5)))?;
         let (mut bytes, mut bodies, mut waiting) = (Vec::new(), HashMap::new(), Vec::new());
         let (mut begun, mut answered) = (false, 0);
         loop {
@@ -129,14 +146,23 @@ impl Server {
                     DATA => body.extend(payload),
                     _ => {}
                 }
-                let is_over = matches!(self.fault, Fault::EndsAfter(most) if answered == most);
-                if kind != DATA || flags & END_STREAM == 0 || is_over {
+                if kind != DATA || flags & END_STREAM == 0 {
+                    continue;
+                }
+                if matches!(self.fault, Fault::EndsAfter(most) if answered == most) {
+                    self.unprocessed.fetch_add(1, Ordering::SeqCst);
+                    if answered == 0 {
+                        stream.write_all(&frame(GOAWAY, 0, 0, &[0; 8]))?;
+                    }
                     continue;
                 }
                 answered += 1;
                 let nth = self.requests.fetch_add(1, Ordering::SeqCst) + 1;
                 match self.fault {
                     Fault::Reset(reason) if nth == 3 => {
+                        stream.write_all(&frame(RST_STREAM, 0, id, &reason.to_be_bytes()))?;
+                    }
+                    Fault::ResetHalf(reason) if nth.is_multiple_of(2) => {
                         stream.write_all(&frame(RST_STREAM, 0, id, &reason.to_be_bytes()))?;
                     }
                     Fault::GoAway(from, reason) if nth == 3 => {
@@ -185,23 +211,26 @@ fn score(fault: Fault, rows: usize, args: &str) -> (Done, Place, Arc<Server>) {
 
 #[test]
 fn what_the_server_has_not_processed_is_sent_again_and_nothing_is_billed_twice() {
-    for (fault, unprocessed) in [
-        (Fault::Reset(REFUSED_STREAM), true),
-        (Fault::Reset(INTERNAL_ERROR), false),
-        (Fault::GoAway(-2, NO_ERROR), true),
-        (Fault::GoAway(-2, INTERNAL_ERROR), true),
-        (Fault::GoAway(0, NO_ERROR), false),
-        (Fault::GoAway(0, INTERNAL_ERROR), false),
+    let throttled = "the service throttled 1 call";
+    let twice = "1 row may have been billed twice: sent again because no answer came";
+    for (fault, words) in [
+        (Fault::Reset(REFUSED_STREAM), throttled),
+        (Fault::Reset(INTERNAL_ERROR), twice),
+        (Fault::Reset(ENHANCE_YOUR_CALM), twice),
+        (Fault::GoAway(-2, NO_ERROR), "6 calls"),
+        (Fault::GoAway(-2, INTERNAL_ERROR), "6 calls"),
+        (Fault::GoAway(-2, ENHANCE_YOUR_CALM), throttled),
+        (Fault::GoAway(0, NO_ERROR), twice),
+        (Fault::GoAway(0, INTERNAL_ERROR), twice),
     ] {
-        let (done, place, server) = score(fault, 5, "");
-        done.exits(0);
-        if unprocessed {
-            // It is not even a call.
-            done.says("5 calls").silent_about("retr");
-            done.silent_about("billed");
+        // What a connection left out, or was too much, uses up no attempt.
+        let retries = if words == twice { "" } else { "--retries 0" };
+        let (done, place, server) = score(fault, 5, retries);
+        done.exits(0).says("6 calls").says(words);
+        if words == twice {
+            done.says("1 of them a retry");
         } else {
-            done.says("6 calls, 1 of them a retry");
-            done.says("1 row may have been billed twice: sent again because no answer came");
+            done.silent_about("retr").silent_about("billed");
         }
         let scored = users::scored(&users::csv(5));
         assert_eq!(place.text("scored.csv"), scored, "{fault:?}");
@@ -218,15 +247,52 @@ fn what_the_server_has_not_processed_is_sent_again_and_nothing_is_billed_twice()
 
 #[test]
 fn connections_that_end_in_order_are_not_failures() {
-    const ROWS: usize = 1_500;
-    let args = "--rate unlimited -c 64 --max-calls 1500";
-    let (done, place, server) = score(Fault::EndsAfter(50), ROWS, args);
-    done.exits(0).says("1,500 calls");
-    for word in ["retr", "down", "pause"] {
-        done.silent_about(word);
+    const ROWS: usize = 400;
+    // How many calls a connection takes is learnt from the first ones that end, and no call uses up an attempt.
+    for each in [1, 2, 3, 50] {
+        let args = "--rate unlimited -c 64 --retries 0 --summary summary.json";
+        let (done, place, server) = score(Fault::EndsAfter(each), ROWS, args);
+        done.exits(0);
+        for word in ["retr", "down", "pause", "throttle"] {
+            done.silent_about(word);
+        }
+        assert_eq!(place.text("scored.csv"), users::scored(&users::csv(ROWS)));
+        assert_eq!(server.requests.load(Ordering::SeqCst), ROWS);
+        let unprocessed = server.unprocessed.load(Ordering::SeqCst);
+        assert!(unprocessed < 3 * 64, "{each}: {unprocessed}");
+        // Each that was sent is a call, also for the budget.
+        let sent = &place.json("summary.json")["calls"]["sent"];
+        assert!(
+            sent.as_u64().unwrap() >= (ROWS + unprocessed) as u64,
+            "{sent}"
+        );
     }
-    assert_eq!(place.text("scored.csv"), users::scored(&users::csv(ROWS)));
-    assert_eq!(server.requests.load(Ordering::SeqCst), ROWS);
+}
+
+#[test]
+fn a_stream_that_is_refused_goes_again_only_with_a_permit_and_a_call_of_the_budget() {
+    let fault = Fault::ResetHalf(REFUSED_STREAM);
+    let args = "-c 8 --rate 100/s --max-calls 12 --summary summary.json";
+    let (done, place, server) = score(fault, 40, args);
+    done.exits(5).says("the service throttled 6 calls");
+    assert_eq!(server.requests.load(Ordering::SeqCst), 12);
+    assert_eq!(place.json("summary.json")["calls"]["sent"], 12);
+}
+
+#[test]
+fn a_service_that_takes_no_call_of_a_connection_is_not_called_for_ever() {
+    let args = "-c 4 --rate unlimited --retries 1 --max-wait 1s";
+    let (done, _, server) = score(Fault::EndsAfter(0), 20, args);
+    done.exits(3).silent_about("billed");
+    assert_eq!(server.requests.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn a_service_that_refuses_http_2_is_called_by_http_1() {
+    let (done, place, server) = score(Fault::Reset(HTTP_1_1_REQUIRED), 9, "-c 2 --retries 0");
+    done.exits(0).silent_about("retr").silent_about("billed");
+    assert_eq!(place.text("scored.csv"), users::scored(&users::csv(9)));
+    assert!(server.http1.load(Ordering::SeqCst) >= 5);
 }
 
 #[test]
