@@ -322,10 +322,8 @@ impl<S: Service> Engine<S> {
         attempts: &mut Attempts,
     ) -> Result<Next, Stop> {
         let seen = &mut *self.seen.borrow_mut();
-        let stop = |trouble, rows| {
-            let last = (call.row, &fault.failure);
-            stop::for_trouble(&self.limits.host, trouble, rows, last)
-        };
+        let stop =
+            |trouble, rows| stop::for_trouble(&self.limits.host, trouble, rows, (call.row, fault));
         if fault.health == Health::HostNotFound
             && let Reaction::Stop(_) = seen.give_up.react(Trouble::HostNotFound)
         {

@@ -9,7 +9,7 @@ use crate::pace::{AnsweredBy, Trouble};
 use crate::row::RowNumber;
 use crate::service::{Fault, Health};
 use crate::telemetry::event::CancelReason;
-use crate::verdict::{Failure, Reason};
+use crate::verdict::Reason;
 
 /// A reason to stop the run early.
 #[derive(Debug)]
@@ -102,7 +102,7 @@ pub(super) fn only_refuses(host: &str, waited: Duration) -> Stop {
 
 /// The stop for a service that does not come back, and has accepted no call for this long; `row` is the one whose call was last.
 pub(super) fn down_for(host: &str, lasted: Duration, row: RowNumber, last: &Fault) -> Stop {
-    let (host, lasted, message) = (quoted(host), in_words(lasted), &*last.failure.message);
+    let (host, lasted, message) = (quoted(host), in_words(lasted), last.shown());
     let error = if last.health == Health::Failed {
         // It may be the rows, but too many of them to continue: only a person can tell.
         Error::stopped(format!("{host} has been failing for {lasted}"))
@@ -121,9 +121,9 @@ pub(super) fn for_trouble(
     host: &str,
     trouble: Trouble,
     rows: u32,
-    (row, last): (RowNumber, &Failure),
+    (row, last): (RowNumber, &Fault),
 ) -> Stop {
-    let (host, reason, last) = (quoted(host), last.reason, &*last.message);
+    let (host, reason, last) = (quoted(host), last.failure.reason, last.shown());
     let is_other = matches!(
         trouble,
         Trouble::Useless(AnsweredBy::OtherProgram) | Trouble::Refused(AnsweredBy::OtherProgram)

@@ -21,6 +21,7 @@ use super::server_url::ServerUrl;
 use super::settings::ServerWait;
 use crate::base::error::system_words;
 use crate::base::numbers;
+use crate::base::redact::Hidden;
 use crate::base::text::{printable, shown};
 
 /// What each connection starts with. Where another program holds the tables, the server says so after this time, and the run
@@ -81,6 +82,7 @@ pub(super) fn connect(url: &ServerUrl) -> Result<Client, DbFault> {
     let (config, tls) = (url.with_password(), tls(url.authorities.as_deref())?);
     let hosts = u32::try_from(config.get_hosts().len()).unwrap_or(1);
     let longest = config.get_connect_timeout().copied().unwrap_or_default() * hosts;
+    let password = config.get_password().unwrap_or_default().to_owned();
     let (sender, connected) = mpsc::channel();
     let connect = move || {
         let connected = config.connect(tls).and_then(|mut client| {
@@ -94,9 +96,20 @@ pub(super) fn connect(url: &ServerUrl) -> Result<Client, DbFault> {
     { thread.spawn(connect) }
         .map_err(|error| DbFault::new(DbFaultKind::Away, system_words(&error)))?;
     match connected.recv_timeout(longest) {
-        Ok(connected) => Ok(connected?),
+        Ok(connected) => connected.map_err(|error| without_password(error, &password)),
         Err(_) => Err(DbFault::new(DbFaultKind::Away, "it does not answer")),
     }
+}
+
+/// The fault, without the server's words if they repeat the password: some servers are sent it as it is.
+fn without_password(error: postgres::Error, password: &[u8]) -> DbFault {
+    let code = error.code().map(|code| code.code().to_owned());
+    let (mut fault, mut hidden) = (DbFault::from(error), Hidden::default());
+    hidden.add_key(&String::from_utf8_lossy(password));
+    if let Some(code) = code.filter(|_| hidden.is_in(&fault.words)) {
+        fault.words = format!("the server refuses with SQLSTATE {code}");
+    }
+    fault
 }
 
 /// Does something, and again while the server does not answer and there is still time. `wait` says why.

@@ -11,7 +11,7 @@ use reqwest::header::HeaderMap;
 use super::answer::{self, Columns};
 use super::exchange::{Exchange, Reply, TransportFault};
 use super::quota::{Quota, names_wait, wait};
-use super::words::{described, is_page, said, spoken};
+use super::words::{described, is_page, said, said_of_row, spoken, spoken_of_row};
 use crate::base::error::Error;
 use crate::telemetry::event::FailureClass;
 use crate::verdict::{Answer, Failure, Reason};
@@ -45,8 +45,10 @@ pub struct Fault {
     pub(crate) health: Health,
     /// Whether the answer seems to come from something other than the service: its body is not JSON.
     pub(crate) from_other_program: bool,
-    /// The row's failure if there is no further attempt.
+    /// The row's failure if there is no further attempt. Its message may have the row's values, and is for the rejects only.
     pub failure: Failure,
+    /// What everybody may see in place of that message.
+    shown: Option<Box<str>>,
 }
 
 impl Fault {
@@ -61,7 +63,13 @@ impl Fault {
             health,
             from_other_program: false,
             failure: Failure::new(reason, message),
+            shown: None,
         }
+    }
+
+    /// The message, without anything of the row.
+    pub(crate) fn shown(&self) -> &str {
+        self.shown.as_deref().unwrap_or(&self.failure.message)
     }
 
     /// The fault of a row whose calls were throttled this number of times, the last time with this status,
@@ -127,7 +135,8 @@ fn of_reply(reply: &Reply, columns: &Columns) -> Classified {
         let class = FailureClass::RowRefused;
         Classified::Failed(Fault {
             from_other_program: is_page(&reply.body),
-            ..Fault::new(class, Health::AtWork, reason, said(reply))
+            shown: Some(said(reply).into()),
+            ..Fault::new(class, Health::AtWork, reason, said_of_row(reply))
         })
     };
     match status {
@@ -139,13 +148,17 @@ fn of_reply(reply: &Reply, columns: &Columns) -> Classified {
                 useless("the answer repeats the API key where a cell is read")
             }
             Ok(answer) => Classified::Answered(answer, reply.body.clone()),
-            Err(wrong) => Classified::Failed(Fault {
-                from_other_program: is_page(&reply.body),
-                ..without_verdict(match spoken(reply) {
+            Err(wrong) => {
+                let and = |words: Option<String>| match words {
                     Some(words) => format!("{wrong}; the service said: {words}"),
-                    None => wrong,
+                    None => wrong.clone(),
+                };
+                Classified::Failed(Fault {
+                    from_other_program: is_page(&reply.body),
+                    shown: Some(and(spoken(reply)).into()),
+                    ..without_verdict(and(spoken_of_row(reply)))
                 })
-            }),
+            }
         },
         300..=399 | 401 | 402 | 404 | 405 | 407 | 410 | 511 => of_refusal(reply),
         429 if says_out_of_credit(&reply.body) => out_of_credit(reply),

@@ -96,6 +96,44 @@ fn a_refusal_shows_neither_key_nor_person_however_the_server_escapes_them() {
 }
 
 #[test]
+fn a_person_is_shown_in_no_form_and_the_rejects_have_the_whole_words() {
+    // Three of them, so that the run stops and says why.
+    let row = "Agnieszka Zoltowska,Aga.Z82@Firma.example,+4915112345678,203.0.113.17";
+    let rows = [1, 2, 3].map(|ip| format!("{row}{ip},Mozilla/5.0\n"));
+    let csv = format!("name,email,phone,ip,user_agent\n{}", rows.concat());
+    for form in [
+        "Agnieszka",
+        "ZOLTOWSKA",
+        "Agn***",
+        "aga.z82@firma.example",
+        "aga.z82%40firma.example",
+        "4915112345678",
+        "0151 12345678",
+        "203-0-113-171",
+        "QWduaWVzemthIFpvbHRvd3NrYQ==",
+    ] {
+        // A refused row, useless answers and a refused run; and a code that shows nothing.
+        for code in [422, 200, 402] {
+            let server = Server::start(move |_| {
+                let words = format!(r#"{{"error":{{"code":"E_77","message":"not for {form}"}}}}"#);
+                answer(code, &[], &words)
+            });
+            let place = Place::with("users.csv", &csv);
+            let run = place.scoring(&server).args("--retries 0 --log n.log");
+            let done = run.args("--summary summary.json").done();
+            done.silent_about(form).says("`E_77`");
+            for name in ["n.log", "summary.json"] {
+                done.check(!place.text(name).contains(form), name);
+            }
+            if code != 402 {
+                let rejects = place.text("scored.rejects.csv.partial");
+                assert!(rejects.contains(&format!("not for {form}")), "{rejects}");
+            }
+        }
+    }
+}
+
+#[test]
 fn no_host_that_an_answer_points_to_is_contacted() {
     let elsewhere = Server::good();
     let target = format!("{}/v1/validate/user", elsewhere.url());
