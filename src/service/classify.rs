@@ -6,11 +6,10 @@
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use reqwest::header::HeaderMap;
 
 use super::answer::{self, Columns};
 use super::exchange::{Exchange, Reply, TransportFault};
-use super::quota::{Quota, names_wait, wait};
+use super::quota::{Quota, named_wait, names_wait, wait};
 use super::words::{described, is_page, said, said_of_row, spoken, spoken_of_row};
 use crate::base::error::Error;
 use crate::telemetry::event::FailureClass;
@@ -148,6 +147,7 @@ fn of_reply(reply: &Reply, columns: &Columns) -> Classified {
                 useless("the answer repeats the API key where a cell is read")
             }
             Ok(answer) => Classified::Answered(answer, reply.body.clone()),
+            Err(_) if says_rate_limit(&reply.body) => throttled(reply),
             Err(wrong) => {
                 let and = |words: Option<String>| match words {
                     Some(words) => format!("{wrong}; the service said: {words}"),
@@ -160,11 +160,9 @@ fn of_reply(reply: &Reply, columns: &Columns) -> Classified {
                 })
             }
         },
-        300..=399 | 401 | 402 | 404 | 405 | 407 | 410 | 511 => of_refusal(reply),
         429 if says_out_of_credit(&reply.body) => out_of_credit(reply),
-        425 | 429 => throttled(reply),
-        503 if names_wait(&reply.headers) => throttled(reply),
-        403 if carries_rate_limit(&reply.headers) => throttled(reply),
+        _ if is_throttle(reply) => throttled(reply),
+        300..=399 | 401 | 402 | 404 | 405 | 407 | 410 | 511 => of_refusal(reply),
         403 => refused_row(Reason::Forbidden),
         503 => unclear(Health::BusyOrAway),
         502 | 504 => unclear(Health::Gone),
@@ -292,11 +290,32 @@ fn says_out_of_credit(body: &[u8]) -> bool {
     OUT_OF_CREDIT.iter().any(|words| text.contains(words))
 }
 
-/// Whether a 403 is in fact a rate limit: it says when to retry, or that nothing remains of the
-/// quota. Mentioning a limit is not enough: some services do so in every answer, even to a wrong
-/// key.
-fn carries_rate_limit(headers: &HeaderMap) -> bool {
-    names_wait(headers) || Quota::of(headers, SystemTime::now).is_used_up()
+/// Whether an answer that is no success asks for fewer calls, or to wait: by its status, by a time to wait, or in words.
+fn is_throttle(reply: &Reply) -> bool {
+    let headers = &reply.headers;
+    let names_time = || named_wait(headers).is_some_and(|wait| !wait.is_zero());
+    match reply.status {
+        420 | 425 | 429 => true,
+        503 => names_wait(headers),
+        // Mentioning a limit is not enough: some services do so in every answer, even to a wrong key.
+        403 => {
+            names_wait(headers)
+                || Quota::of(headers, SystemTime::now).is_used_up()
+                || says_rate_limit(&reply.body)
+        }
+        401 | 402 | 404 | 405 | 511 => false,
+        400..=499 => names_time() || says_rate_limit(&reply.body),
+        500..=599 => names_time(),
+        _ => false,
+    }
+}
+
+/// Whether a body speaks of a rate limit, such as `rate_limit_exceeded`, and is not an answer that only lacks something.
+fn says_rate_limit(body: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(body).to_lowercase();
+    let text = text.replace(['_', '-', ' '], "");
+    let says = |words| text.contains(words);
+    (says("ratelimit") || says("toomanyrequests")) && !says("transactionid")
 }
 
 #[cfg(test)]
@@ -354,7 +373,7 @@ mod tests {
                 200..=299 => '+',
                 401 => 'K',
                 300..=399 | 402 | 404 | 405 | 407 | 410 | 511 => 'F',
-                425 | 429 => 'T',
+                420 | 425 | 429 => 'T',
                 408 | 500..=599 => 'C',
                 400..=499 => 'E',
                 _ => 'B',
@@ -388,8 +407,44 @@ mod tests {
     #[test]
     fn headers_and_bodies_that_change_the_class() {
         let nothing_left = r#""default";r=0;t=30"#;
+        let after = |value| [("retry-after", value)];
+        let (later, now, soon, never) = (after("7"), after("0"), after("soon"), after("99999999"));
+        // Whatever the status of a refusal is, a wait is waited for.
+        for status in [400, 406, 408, 410, 413, 418, 420, 430, 451, 499] {
+            assert_eq!(of(status, &later, ""), 'T', "{status}");
+        }
+        for status in [500, 501, 502, 503, 504, 507, 520, 529, 599] {
+            assert_eq!(of(status, &later, ""), 'T', "{status}");
+        }
+        let limit = r#"{"error":{"type":"rate_limit_error","message":"slow down"}}"#;
         for (status, headers, body, expected) in [
-            (503, &[("retry-after", "7")][..], "", 'T'),
+            (413, &now[..], "", 'E'),
+            (413, &soon, "", 'E'),
+            (500, &now, "", 'C'),
+            (502, &never, "", 'C'),
+            (503, &soon, "", 'T'),
+            (200, &later, GOOD, '+'),
+            (200, &later, "{}", 'D'),
+            (301, &later, "", 'F'),
+            (401, &later, limit, 'K'),
+            (402, &later, "", 'F'),
+            (404, &later, "", 'F'),
+            (511, &later, "", 'F'),
+            (200, &[], limit, 'T'),
+            (400, &[], limit, 'T'),
+            (403, &[], limit, 'T'),
+            (422, &[], r#"{"code":"RateLimitExceeded"}"#, 'T'),
+            (400, &[], "Too many requests", 'T'),
+            (500, &[], limit, 'C'),
+            // An answer that only lacks its score is not asked for again.
+            (
+                200,
+                &[],
+                r#"{"transaction_id":"a","risk_patterns":["rate_limit"]}"#,
+                'D',
+            ),
+            (400, &[], r#"{"error":"no rate for this country"}"#, 'E'),
+            (503, &later, "", 'T'),
             (403, &[("x-ratelimit-remaining", "0")], "", 'T'),
             (403, &[("x-ratelimit-remaining", "12")], "", 'E'),
             (403, &[("ratelimit", nothing_left)], "", 'T'),

@@ -140,9 +140,8 @@ pub(super) fn names_wait(headers: &HeaderMap) -> bool {
     WAITS.iter().any(|name| headers.contains_key(*name))
 }
 
-/// How long to wait: as a header such as `Retry-After` says, or else until a used-up quota resets; `None` if the answer says
-/// neither. Of several values of a header the longest counts.
-pub(super) fn wait(headers: &HeaderMap) -> Option<Duration> {
+/// The wait that a header names, if it is understood and believed. Of several values of a header the longest counts.
+pub(super) fn named_wait(headers: &HeaderMap) -> Option<Duration> {
     let now = || date(headers).unwrap_or_else(SystemTime::now);
     let of_header = |name: &&str| {
         // A date has a comma itself.
@@ -151,10 +150,16 @@ pub(super) fn wait(headers: &HeaderMap) -> Option<Duration> {
             .filter_map(|value| span(value.trim(), name.ends_with("ms"), now()));
         values.filter(|wait| *wait <= LONGEST_WAIT).max()
     };
-    if let Some(wait) = WAITS.iter().find_map(of_header) {
+    WAITS.iter().find_map(of_header)
+}
+
+/// How long to wait: as a header such as `Retry-After` says, or else until a used-up quota resets; `None` if the answer says
+/// neither.
+pub(super) fn wait(headers: &HeaderMap) -> Option<Duration> {
+    if let Some(wait) = named_wait(headers) {
         return Some(wait);
     }
-    let quota = Quota::of(headers, now);
+    let quota = Quota::of(headers, SystemTime::now);
     let reset = quota.reset.filter(|_| quota.is_used_up());
     let is_unclear = names_wait(headers) || reset.is_some();
     { reset.filter(|wait| *wait <= LONGEST_WAIT) }.or_else(|| is_unclear.then_some(UNCLEAR))

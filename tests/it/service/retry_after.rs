@@ -89,6 +89,52 @@ fn a_pause_of_more_than_a_quarter_of_an_hour_stops_with_the_time_to_come_back() 
 }
 
 #[test]
+fn a_wait_is_waited_for_whatever_the_status_and_uses_up_no_attempt() {
+    const LIMIT: &str = r#"{"error":{"code":"rate_limit_exceeded"}}"#;
+    // The status, whether it names a wait, its body, and whether it is a throttle.
+    let cases = [
+        (400, true, "no", true),
+        (413, true, "no", true),
+        (420, true, "no", true),
+        (420, false, "no", true),
+        (430, true, "no", true),
+        (500, true, "no", true),
+        (502, true, "no", true),
+        (504, true, "no", true),
+        (529, true, "no", true),
+        (200, false, LIMIT, true),
+        (400, false, LIMIT, true),
+        (413, false, "no", false),
+        (430, false, "no", false),
+    ];
+    thread::scope(|scope| {
+        for (code, names_wait, body, is_throttle) in cases {
+            scope.spawn(move || {
+                let server = Server::start(move |request| match request.nth {
+                    2 if names_wait => answer(code, &[("retry-after", "1")], body),
+                    2 => answer(code, &[], body),
+                    _ => good(request),
+                });
+                let place = Place::with("users.csv", users::csv(3));
+                let done = place.score(&server, "-c 1 --retries 0");
+                if !is_throttle {
+                    done.exits(1).silent_about("throttled");
+                    assert_eq!(server.calls(), 3, "{code}");
+                    return;
+                }
+                done.exits(0).says("the service throttled 1 call");
+                let requests = server.requests();
+                assert_eq!(requests.len(), 4, "{code}");
+                let again = requests.iter().find(|request| request.attempt == 2);
+                let pause = again.unwrap().at - requests[1].at;
+                let least = Duration::from_millis(if names_wait { 900 } else { 0 });
+                done.check(pause >= least, &format!("{pause:?} is at least {least:?}"));
+            });
+        }
+    });
+}
+
+#[test]
 fn a_pause_holds_everybody_and_fails_nobody() {
     let csv = users::csv(30);
     let server = Server::start(|request| match request.nth {
