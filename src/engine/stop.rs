@@ -123,6 +123,7 @@ pub(super) fn for_trouble(
     rows: u32,
     (row, last): (RowNumber, &Fault),
 ) -> Stop {
+    let is_garbage = last.from_other_program;
     let (host, reason, last) = (quoted(host), last.failure.reason, last.shown());
     let is_other = matches!(
         trouble,
@@ -165,6 +166,12 @@ pub(super) fn for_trouble(
             format!("no call gets through to {host}"),
             format!("the last call: {last}"),
             "check the base address, this machine's network and its proxy",
+        ),
+        Trouble::GaveUp if is_garbage => (
+            CancelReason::Unavailable,
+            format!("{host} does not answer in HTTP"),
+            format!("the last call: {last}"),
+            "the calls may have been billed; check the base address, and the proxy or gateway in front of the service",
         ),
         Trouble::GaveUp => (
             CancelReason::Unavailable,

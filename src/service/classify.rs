@@ -42,7 +42,7 @@ pub struct Fault {
     pub(crate) class: FailureClass,
     /// What it says about the service.
     pub(crate) health: Health,
-    /// Whether the answer seems to come from something other than the service: its body is not JSON.
+    /// Whether the answer seems to come from something other than the service: it is not HTTP, or its body is not JSON.
     pub(crate) from_other_program: bool,
     /// The row's failure if there is no further attempt. Its message may have the row's values, and is for the rejects only.
     pub failure: Failure,
@@ -207,6 +207,7 @@ fn of_refusal(reply: &Reply) -> Classified {
 fn of_transport(fault: TransportFault) -> Classified {
     use FailureClass::{NotProcessed, OutcomeUnknown};
     let broken = |words| format!("the connection broke: {words}");
+    let from_other_program = matches!(fault, TransportFault::NotHttp(_));
     let (class, health, message) = match fault {
         TransportFault::Refused(what, hint) => {
             return Classified::Refused(Error::refused(what).hint(hint));
@@ -235,12 +236,19 @@ fn of_transport(fault: TransportFault) -> Classified {
         }
         TransportFault::Stale(words) => (OutcomeUnknown, Health::AtWork, broken(words)),
         TransportFault::Broken(words) => (OutcomeUnknown, Health::Gone, broken(words)),
+        TransportFault::NotHttp(words) => {
+            let message = format!("the answer is not HTTP: {words}");
+            (OutcomeUnknown, Health::Gone, message)
+        }
     };
     let reason = match class {
         NotProcessed => Reason::Unreachable,
         _ => Reason::NoAnswer,
     };
-    Classified::Failed(Fault::new(class, health, reason, message))
+    Classified::Failed(Fault {
+        from_other_program,
+        ..Fault::new(class, health, reason, message)
+    })
 }
 
 fn without_verdict(wrong: impl Into<Box<str>>) -> Fault {
@@ -398,6 +406,7 @@ mod tests {
             (TransportFault::TimedOut, 'B'),
             (TransportFault::Stale(words()), 'B'),
             (TransportFault::Broken(words()), 'B'),
+            (TransportFault::NotHttp(words()), 'B'),
         ] {
             let class = letter(&classify(Err(fault.clone()), &[]));
             assert_eq!(class, expected, "{fault:?}");

@@ -139,10 +139,11 @@ impl Client {
                     Ok(None) | Err(_) => break,
                 }
             }
+            let (body, cut) = Reply::unpacked(body.freeze(), cut);
             Ok(Reply {
                 status,
                 headers: std::mem::take(response.headers_mut()),
-                body: body.freeze(),
+                body,
                 cut,
                 sent: SentRequest {
                     // The keys as of now: the key may have been renewed since the request was sent.

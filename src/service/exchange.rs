@@ -2,9 +2,11 @@
 //! is none.
 
 use std::future::Future;
+use std::io::Read as _;
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
+use flate2::read::MultiGzDecoder;
 use reqwest::header::HeaderMap;
 
 use super::api_key::ApiKeys;
@@ -59,6 +61,20 @@ impl Reply {
     /// address, and memory use must stay flat.
     pub(crate) const MAX_BODY: usize = 1024 * 1024;
 
+    /// The body as text, and whether it is cut: some services send gzip that nobody has asked for. A damaged one is left.
+    pub(super) fn unpacked(body: Bytes, cut: bool) -> (Bytes, bool) {
+        if !body.starts_with(GZIP) {
+            return (body, cut);
+        }
+        let mut text = Vec::new();
+        let most = Self::MAX_BODY as u64;
+        let mut packed = MultiGzDecoder::new(&*body).take(most + 1);
+        match packed.read_to_end(&mut text) {
+            Ok(length) => (text.into(), cut || length > Self::MAX_BODY),
+            Err(_) => (body, cut),
+        }
+    }
+
     /// A success with this body, for tests.
     #[cfg(test)]
     pub(crate) fn ok(body: &str) -> Self {
@@ -71,6 +87,9 @@ impl Reply {
         }
     }
 }
+
+/// The first bytes of data in gzip, with which no text starts.
+const GZIP: &[u8] = &[0x1f, 0x8b];
 
 /// What a request contained.
 #[derive(Debug, Clone)]
@@ -115,9 +134,10 @@ pub enum TransportFault {
     TimedOut,
     /// The connection broke as the request was sent, probably because it had been used before.
     Stale(String),
-    /// The connection broke after the request was sent: reset, end of file, a short body, or
-    /// garbage.
+    /// The connection broke after the request was sent: reset, end of file, or a short body.
     Broken(String),
+    /// What came back is not HTTP, or has headers that HTTP does not allow.
+    NotHttp(String),
 }
 
 /// Appends the body of a request to `to`. The same user and plan always give the same bytes: a

@@ -50,10 +50,16 @@ pub(super) fn fault(
         return TransportFault::TimedOut;
     }
     // A server that has started to answer has processed the request, whatever it says afterwards.
-    { error.is_request() }
-        .then(|| unprocessed(error))
-        .flatten()
-        .unwrap_or_else(|| TransportFault::Broken(innermost(error)))
+    if error.is_request()
+        && let Some(fault) = unprocessed(error)
+    {
+        return fault;
+    }
+    let is_garbage = |error: &hyper::Error| error.is_parse() && !error.is_parse_too_large();
+    if find(error).is_some_and(is_garbage) {
+        return TransportFault::NotHttp(innermost(error));
+    }
+    TransportFault::Broken(innermost(error))
 }
 
 /// The fault of a request that was certainly not processed: it was still queued when its connection ended, or an HTTP/2

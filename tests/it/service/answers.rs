@@ -1,12 +1,13 @@
 //! What a user gets for each class of answers that src/service/classify.rs tells apart.
 
+use std::io::Write as _;
 use std::sync::Mutex;
 
 use serde_json::{Value, json};
 
 use crate::support::process::Place;
 use crate::support::server::{
-    Action, Request, Server, answer, good, good_body, ok, silence, status, user,
+    Action, Request, Server, answer, good, good_body, ok, raw, silence, status, user,
 };
 use crate::support::users::{self, Verdict};
 
@@ -255,4 +256,45 @@ fn an_answer_that_comes_twice_shifts_those_after_it_until_the_connection_is_repl
     let lines = scored.lines().zip(expected.lines());
     let wrong = lines.filter(|(got, wanted)| got != wanted).count();
     assert!((1..100).contains(&wrong), "{wrong}");
+}
+
+/// An answer in gzip, in these bytes.
+fn packed(text: &[u8], change: impl Fn(&mut Vec<u8>)) -> Action {
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    packed.write_all(text).unwrap();
+    let mut packed = packed.finish().unwrap();
+    change(&mut packed);
+    let length = packed.len();
+    let head =
+        format!("HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: {length}\r\n\r\n");
+    raw([head.into_bytes(), packed].concat())
+}
+
+#[test]
+fn an_answer_in_gzip_is_read_although_nobody_asked_for_it() {
+    let server = Server::start(|request| {
+        let body = good_body(&request.name());
+        match request.name().as_str() {
+            "two" => packed(body.as_bytes(), |packed| packed.extend(packed.clone())),
+            "cut" => packed(body.as_bytes(), |packed| packed.truncate(30)),
+            "bomb" => packed(&vec![b' '; 2 << 20], |_| {}),
+            _ => packed(body.as_bytes(), |_| {}),
+        }
+    });
+    let names = ["a", "two", "b", "cut", "c", "bomb"];
+    let place = Place::with("users.csv", users::named(names));
+    let done = place.score(&server, "-c 1");
+    done.exits(1);
+    assert_eq!(server.calls(), names.len());
+    let fails = |name: &str| ["two", "cut", "bomb"].contains(&name);
+    let scored = users::scored_without(&users::named(names), fails);
+    assert_eq!(place.text("scored.csv"), scored);
+    let rejects = place.text("scored.rejects.csv");
+    for why in [
+        "broken JSON",
+        "not JSON but binary (30 bytes)",
+        "longer than 1 MiB",
+    ] {
+        assert!(rejects.contains(why), "{why}: {rejects}");
+    }
 }

@@ -41,7 +41,7 @@ const WAYS: [(&str, &str); 11] = [
     ("end", "the connection broke: "),
     ("short", "the connection broke: "),
     ("short_chunk", "the connection broke: "),
-    ("garbage", "the connection broke: "),
+    ("garbage", "the answer is not HTTP: "),
     ("half_head", "the connection broke: "),
     ("many_headers", "the connection broke: "),
     ("stall", "no complete answer in time"),
@@ -212,4 +212,25 @@ fn the_rate_is_kept() {
     let took = requests[5].at - requests[0].at;
     let least = Duration::from_millis(450);
     assert!(took >= least, "{took:?} for five steps of 100 ms");
+}
+
+#[test]
+fn an_answer_that_http_does_not_allow_is_no_fault_of_a_row() {
+    for head in [
+        "HTTP/1.1 200 OK\r\nX-Foo : bar",
+        "HTTP/1.1 2OO OK",
+        "ICY 200 OK",
+        "220 mail ESMTP",
+    ] {
+        let place = Place::with("users.csv", users::csv(9));
+        let answer = format!("{head}\r\ncontent-length: 2\r\n\r\n{{}}");
+        let server = Server::start(move |_| raw(answer.clone()).then_close());
+        let done = place.score(&server, "");
+        done.exits(3)
+            .says(" does not answer in HTTP\n  the last call: the answer is not HTTP: ")
+            .says("the calls may have been billed")
+            .silent_about("this row");
+        // One row, once more at most.
+        assert_eq!(server.calls(), 2, "{head}");
+    }
 }
