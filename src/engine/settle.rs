@@ -95,7 +95,7 @@ impl<S: Service> Engine<S> {
         count_untold(&mut outcome, history);
         let shown = self.shows(&outcome, !history.attempts.is_first(), is_probe, latency);
         let (undurable, change) = permit.finish(when, shown, &mut history.refusals);
-        self.report_pace(call.row, change, when);
+        self.report_pace(call.row, &outcome, change, when);
         history.again = None;
         let next = match outcome {
             Classified::Answered(answer, body) => {
@@ -193,10 +193,28 @@ impl<S: Service> Engine<S> {
     }
 
     /// Reports what the end of a call changed about the pace, and has the ledger remember a new limit.
-    fn report_pace(&self, row: RowNumber, change: Option<PaceEvent>, when: Instant) {
+    fn report_pace(
+        &self,
+        row: RowNumber,
+        outcome: &Classified,
+        change: Option<PaceEvent>,
+        when: Instant,
+    ) {
         match change {
             Some(PaceEvent::Down { lasted, next }) => {
-                self.events.emit(Event::ServiceDown { row, lasted, next });
+                let words = match outcome {
+                    Classified::Failed(fault) => fault.shown(),
+                    _ => "too many calls",
+                };
+                let words = words.trim_start_matches("cannot connect: ");
+                let limits = &self.limits;
+                self.events.emit(Event::ServiceDown {
+                    row,
+                    lasted,
+                    next,
+                    why: format!("{}: {words}", limits.host).into(),
+                    patience: limits.max_wait.saturating_sub(self.gate.in_vain_for(when)),
+                });
             }
             Some(PaceEvent::Up { lasted }) => self.events.emit(Event::ServiceUp { lasted }),
             // Reported with the refusal.

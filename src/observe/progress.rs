@@ -298,10 +298,14 @@ fn happened(at: Duration, event: &Event, counts: &Counts) -> Option<Notice> {
     Some(Notice::Said(match event {
         Event::CallsPaused(pause) => return Some(Notice::Wait(paused(pause.length, *pause))),
         // Only once for each outage; later tries appear in the next line.
-        Event::ServiceDown { lasted, .. } if lasted.is_zero() => match counts.calls.answered {
-            0 => NOT_UP.to_owned(),
-            _ => return Some(Notice::Wait(down(counts.state.outage?, at))),
-        },
+        Event::ServiceDown { lasted, why, .. } if lasted.is_zero() => {
+            if counts.calls.answered == 0 {
+                format!("{why}: {NOT_UP}")
+            } else {
+                let words = down(counts.state.outage.as_ref()?, at).join("; ");
+                return Some(Notice::Wait(words));
+            }
+        }
         Event::ServiceUp { lasted } => {
             let lasted = time(*lasted);
             format!("the service is back after {lasted}; continuing at half the pace")

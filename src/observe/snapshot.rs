@@ -25,6 +25,8 @@ pub(crate) struct ProgressSettings {
     pub(crate) limit: Option<NonZeroU64>,
     /// The highest number of calls in flight that the run allows.
     pub(crate) concurrency: usize,
+    /// The time limit for a call.
+    pub(crate) timeout: Duration,
     /// Says why the ledger's server is waited for, while it is.
     pub(crate) ledger_wait: Box<dyn Fn() -> Option<String> + Send>,
 }
@@ -78,7 +80,12 @@ impl Snapshot {
             };
             let calls = each_second(|done| done.calls);
             let ends = counts.cancelled.is_none() && !waits_for_others(counts);
-            let remaining = done.and_then(|done| done.to_the_end(point.share));
+            // While all calls wait, it is as it was before.
+            let is_held = counts.state.outage.is_some() || counts.pause_left(at).is_some();
+            if !is_held {
+                recent.remaining = done.and_then(|done| done.to_the_end(point.share));
+            }
+            let remaining = recent.remaining;
             Self {
                 counts: counts.as_of(at, settings.identity.tariff.as_ref()),
                 now: Now {
@@ -89,11 +96,18 @@ impl Snapshot {
                     rows_per_second: each_second(|done| done.rows),
                     calls_per_second: calls,
                     pause_left_seconds: counts.pause_left(at).map(|(left, _)| left),
-                    outage_seconds: { counts.state.outage }
+                    outage_seconds: { counts.state.outage.as_ref() }
                         .map(|outage| at.saturating_sub(outage.since)),
                     rows_of_other_runs: counts.state.taken,
                 },
-                reasons: wait_reasons(counts, at, calls, settings.concurrency, ledger_wait),
+                reasons: wait_reasons(
+                    counts,
+                    at,
+                    calls,
+                    settings.concurrency,
+                    settings.timeout,
+                    ledger_wait,
+                ),
             }
         })
     }
@@ -105,10 +119,9 @@ fn percent(share: f64) -> f64 {
     rounded(share * 100.0).min(most)
 }
 
-/// Whether the end cannot be estimated: the service is down, or the only rows left are those that other runs are asking about.
+/// Whether the end cannot be estimated: the only rows left are those that other runs are asking about.
 const fn waits_for_others(counts: &Counts) -> bool {
-    let only_taken = counts.state.taken > 0 && counts.calls.in_flight == 0;
-    counts.state.outage.is_some() || only_taken
+    counts.state.taken > 0 && counts.calls.in_flight == 0
 }
 
 /// The share of the run that is done. A run with a limit of rows ends with the last of them, or before with the source.
@@ -162,6 +175,8 @@ impl ProgressPoint {
 pub(super) struct RecentProgress {
     older: ProgressPoint,
     newer: ProgressPoint,
+    /// The time to the end when it was last estimated.
+    remaining: Option<Duration>,
 }
 
 /// What counts as recent is once or twice this.
@@ -201,6 +216,9 @@ impl RecentProgress {
     }
 }
 
+/// A first call that takes longer than this deserves a word: most take a part of a second.
+const SILENCE: Duration = Duration::from_secs(2);
+
 /// Fewer calls a second would not be throttled less. How many are is counted elsewhere.
 pub(super) const REFUSED_AT_ANY: &str = "the service throttles some calls at any pace";
 
@@ -210,16 +228,23 @@ fn wait_reasons(
     now: Duration,
     reached: Option<f64>,
     ceiling: usize,
+    timeout: Duration,
     ledger_wait: Option<String>,
 ) -> Vec<String> {
+    let waits = counts.first_call_waits(now);
     let all_wait = if counts.cancelled.is_some() {
         Some("stopping".to_owned())
     } else if let Some(why) = ledger_wait {
         Some(format!("waiting for the ledger's server: {why}"))
     } else if let Some((left, pause)) = counts.pause_left(now) {
         Some(paused(left, pause))
-    } else if let Some(outage) = counts.state.outage {
-        Some(down(outage, now))
+    } else if let Some(outage) = &counts.state.outage {
+        return down(outage, now).into();
+    } else if let Some(waits) = waits.filter(|waits| *waits >= SILENCE) {
+        let (waits, limit) = (whole_seconds(waits), whole_seconds(timeout));
+        Some(format!(
+            "no answer to the first call for {waits} (limit {limit})"
+        ))
     } else if waits_for_others(counts) {
         let rows = counted(counts.state.taken, "row");
         Some(format!(
@@ -275,8 +300,8 @@ pub(super) fn limit_in_flight(found: usize) -> String {
     format!("limit found: {}", at_a_time(found as u64))
 }
 
-/// The service is down.
-pub(super) fn down(outage: OngoingOutage, now: Duration) -> String {
+/// The service is down; why, and for how much longer it is waited for.
+pub(super) fn down(outage: &OngoingOutage, now: Duration) -> [String; 2] {
     let next = outage.next.saturating_sub(now);
     let next = if next.is_zero() {
         "trying".to_owned()
@@ -284,10 +309,12 @@ pub(super) fn down(outage: OngoingOutage, now: Duration) -> String {
         format!("next try in {}", whole_seconds(next))
     };
     let lasted = now.saturating_sub(outage.since);
-    match lasted.as_secs() {
+    let left = whole_seconds(outage.gives_up.saturating_sub(now));
+    let lasted = match lasted.as_secs() {
         0 => format!("service down, {next}"),
         _ => format!("service down for {}, {next}", whole_seconds(lasted)),
-    }
+    };
+    [lasted, format!("{}, {left} left", outage.why)]
 }
 
 /// All calls wait for a while longer.
@@ -305,6 +332,8 @@ pub(super) fn paused(left: Duration, pause: Pause) -> String {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::row::RowNumber;
+    use crate::telemetry::event::Event;
     use crate::telemetry::pace::Hint;
 
     /// Looks at a run of 100,000 rows every second, of which `known` are from the ledger, and returns the last speed.
@@ -352,6 +381,8 @@ mod tests {
         assert!(left.is_some());
     }
 
+    const TIMEOUT: Duration = Duration::from_secs(30);
+
     const PACE: Pace = Pace {
         rate: Some(48.0),
         in_flight: 16,
@@ -366,7 +397,7 @@ mod tests {
     fn words(pace: Pace, in_flight: u64) -> String {
         let mut counts = Counts::default();
         (counts.pace, counts.calls.in_flight) = (Some(pace), in_flight);
-        wait_reasons(&counts, Duration::ZERO, Some(46.5), 64, None).join("; ")
+        wait_reasons(&counts, Duration::ZERO, Some(46.5), 64, TIMEOUT, None).join("; ")
     }
 
     #[test]
@@ -407,6 +438,32 @@ mod tests {
     }
 
     #[test]
+    fn an_outage_and_a_silent_service_are_named_with_their_limits() {
+        let second = Duration::from_secs;
+        let mut counts = Counts::default();
+        let reasons =
+            |counts: &Counts, now| wait_reasons(counts, second(now), None, 64, TIMEOUT, None);
+        let (row, again) = (RowNumber::FIRST, None);
+        counts.apply(second(3), &Event::AttemptBegan { row, again });
+        assert!(reasons(&counts, 4).is_empty());
+        let silent = "no answer to the first call for 12 s (limit 30 s)";
+        assert_eq!(reasons(&counts, 15), [silent]);
+        let outage = Event::ServiceDown {
+            row,
+            lasted: second(2),
+            next: second(5),
+            why: "127.0.0.1:27049: connection refused".into(),
+            patience: second(900),
+        };
+        counts.apply(second(20), &outage);
+        let down = [
+            "service down for 4 s, next try in 3 s",
+            "127.0.0.1:27049: connection refused, 14 min 58 s left",
+        ];
+        assert_eq!(reasons(&counts, 22), down);
+    }
+
+    #[test]
     fn the_end_is_not_estimated_while_a_run_waits_for_others() {
         let counts = |in_flight| {
             let mut counts = Counts::default();
@@ -415,7 +472,7 @@ mod tests {
             counts
         };
         assert!(!waits_for_others(&counts(1)) && waits_for_others(&counts(0)));
-        let reasons = wait_reasons(&counts(0), Duration::ZERO, None, 64, None);
+        let reasons = wait_reasons(&counts(0), Duration::ZERO, None, 64, TIMEOUT, None);
         assert_eq!(
             reasons,
             ["waiting for 12 rows that another run is asking about"]

@@ -108,6 +108,8 @@ pub(crate) struct RunState {
     pub(crate) output_failed: bool,
     /// The current or latest pause, and when it started.
     pub(super) pause: Option<(Duration, Pause)>,
+    /// When the first call went out.
+    pub(super) first_call: Option<Duration>,
     /// The outage that lasts, if the service is down.
     pub(crate) outage: Option<OngoingOutage>,
     /// Rows that wait because another run on the same ledger asks about the same users.
@@ -231,12 +233,16 @@ pub(crate) struct Cost {
 }
 
 /// An outage that lasts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OngoingOutage {
     /// When it started.
     pub(crate) since: Duration,
     /// When the next single call may be made.
     pub(crate) next: Duration,
+    /// The host, and why its last call failed.
+    pub(crate) why: Box<str>,
+    /// When the run gives up.
+    pub(crate) gives_up: Duration,
 }
 
 impl Counts {
@@ -253,7 +259,8 @@ impl Counts {
         let (seconds, resolved) = (now.as_secs_f64(), self.rows.resolved);
         #[allow(clippy::cast_precision_loss, reason = "shown with three digits")]
         let speed = (seconds > 0.0 && resolved > 0).then(|| resolved as f64 / seconds);
-        let of_outage = { self.state.outage }.map(|outage| now.saturating_sub(outage.since));
+        let of_outage =
+            { self.state.outage.as_ref() }.map(|outage| now.saturating_sub(outage.since));
         Self {
             elapsed: now,
             rows_per_second: speed.map(rounded),
@@ -298,6 +305,12 @@ impl Counts {
         let (started, pause) = self.state.pause?;
         let left = (started + pause.length).saturating_sub(now);
         (!left.is_zero()).then_some((left, pause))
+    }
+
+    /// For how long the first calls have been out, if none has ended.
+    pub(crate) fn first_call_waits(&self, now: Duration) -> Option<Duration> {
+        let began = self.state.first_call?;
+        (self.calls.sent == self.calls.in_flight).then(|| now.saturating_sub(began))
     }
 
     /// Whether the output has all rows that it is to have: neither was the run stopped, nor did its input break.

@@ -107,6 +107,12 @@ pub(crate) enum Event {
         /// Time until the next single call.
         #[serde(rename = "next_seconds", serialize_with = "seconds::serialize")]
         next: Duration,
+        /// The host, and why its last call failed; for people.
+        #[serde(skip)]
+        why: Box<str>,
+        /// Time until the run gives up.
+        #[serde(skip)]
+        patience: Duration,
     },
     /// The service is back.
     ServiceUp {

@@ -112,7 +112,10 @@ impl Counts {
             Event::InputEnded(end) => self.state.input_end = Some(*end),
             Event::RowAdmitted(_) => self.rows.admitted += 1,
             Event::RowsTaken { rows } => self.state.taken = *rows,
-            Event::AttemptBegan { again, .. } => self.calls.began(*again),
+            Event::AttemptBegan { again, .. } => {
+                self.state.first_call.get_or_insert(at);
+                self.calls.began(*again);
+            }
             Event::AttemptAnswered(_) => {
                 self.calls.in_flight = self.calls.in_flight.saturating_sub(1);
                 self.calls.answered += 1;
@@ -134,10 +137,20 @@ impl Counts {
             }
             Event::AnswerLost(_) => self.calls.lost += 1,
             Event::TransactionRepeated { .. } => self.calls.repeated_transaction_ids += 1,
-            Event::ServiceDown { lasted, next, .. } => {
+            Event::ServiceDown {
+                lasted,
+                next,
+                why,
+                patience,
+                ..
+            } => {
                 self.outages += u64::from(self.state.outage.is_none());
-                let (since, next) = (at.saturating_sub(*lasted), at + *next);
-                self.state.outage = Some(OngoingOutage { since, next });
+                self.state.outage = Some(OngoingOutage {
+                    since: at.saturating_sub(*lasted),
+                    next: at + *next,
+                    why: why.clone(),
+                    gives_up: at + *patience,
+                });
             }
             Event::ServiceUp { lasted } => {
                 self.state.outage = None;
@@ -360,6 +373,8 @@ mod tests {
             row: ROW,
             lasted: Duration::ZERO,
             next: Duration::ZERO,
+            why: "".into(),
+            patience: Duration::ZERO,
         };
         let counts = replay(&[failed.clone(), down, failed]);
         assert_eq!((counts.calls.throttled, counts.calls.unclear), (1, 2));

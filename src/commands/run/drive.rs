@@ -220,6 +220,7 @@ fn start_progress(
         files: files.names(),
         limit: files.selection.limit,
         concurrency: run.concurrency.get(),
+        timeout: run.config.timeout,
         ledger_wait: Box::new(move || server_wait.why()),
     };
     // The runtime's clock is the run's clock.

@@ -129,7 +129,9 @@ fn a_host_that_does_not_exist_stops_the_run_and_one_that_is_away_is_waited_for()
     let program = place.run_at(format!("http://{address}"));
     let done = program.args("--retries 1 --max-wait 1s").done();
     done.exits(3)
-        .says("the service cannot be reached: it is tried again")
+        .says(&format!(
+            "{address}: connection refused: the service cannot be reached: it is tried again"
+        ))
         .says(&format!("error: `{address}` has accepted no call for "))
         .says("\n  the last call: cannot connect: connection refused");
     nothing_is_left(&place);

@@ -215,6 +215,18 @@ fn the_rate_is_kept() {
 }
 
 #[test]
+fn a_service_that_is_silent_from_the_start_is_named_while_its_answer_is_waited_for() {
+    let place = Place::with("users.csv", users::csv(3));
+    let server = Server::start(|_| silence().then_stall());
+    let once = "--timeout 4s --retries 0 --resend-unknown 0";
+    let done = place.score(&server, once);
+    done.exits(3)
+        .says("; no answer to the first call for ")
+        .says(" (limit 4 s); ");
+    assert_eq!(server.calls(), 1);
+}
+
+#[test]
 fn an_answer_that_http_does_not_allow_is_no_fault_of_a_row() {
     for head in [
         "HTTP/1.1 200 OK\r\nX-Foo : bar",
