@@ -91,8 +91,7 @@ impl<S: Service> Engine<S> {
             status: exchange.as_ref().ok().map(|reply| reply.status),
             latency,
         };
-        let mut outcome = classify(exchange, &self.answers.fields);
-        count_untold(&mut outcome, history);
+        let outcome = classify(exchange, &self.answers.fields);
         let shown = self.shows(&outcome, !history.attempts.is_first(), is_probe, latency);
         let (undurable, change) = permit.finish(when, shown, &mut history.refusals);
         self.report_pace(call.row, &outcome, change, when);
@@ -177,7 +176,8 @@ impl<S: Service> Engine<S> {
                 Health::Failed if is_repeat && !is_probe => CallOutcome::Abandoned,
                 // Fresh rows tell an outage from rows that always fail, so they are tried every few seconds. A row that
                 // has failed before shows nothing new: it is tried no more often than if the service did not answer.
-                Health::Failed if is_repeat => CallOutcome::Unavailable,
+                // One that is left out after it has used up an attempt is so again and again.
+                Health::Failed | Health::Untold if is_repeat => CallOutcome::Unavailable,
                 Health::Failed => CallOutcome::Failed,
                 Health::BusyOrAway => CallOutcome::BusyOrAway,
                 Health::Gone | Health::HostNotFound | Health::NotConnected => {
@@ -308,7 +308,8 @@ impl<S: Service> Engine<S> {
         history: &mut RowHistory,
     ) -> Result<Next, Stop> {
         // The next call is on another connection, and uses up no attempt.
-        if fault.health == Health::Untold {
+        if fault.health == Health::Untold && history.untold < MOST_UNTOLD {
+            history.untold += 1;
             return Ok(Next::Again(Duration::ZERO));
         }
         let attempts = &mut history.attempts;
@@ -475,18 +476,6 @@ impl<S: Service> Engine<S> {
                 "the key had been read again from its file, and the new one is refused as well",
             )),
             KeyRefusal::Revoked | KeyRefusal::Useless => Err(error),
-        }
-    }
-}
-
-/// Counts a call that the service did not take, and blames the service for the one after too many of its row.
-const fn count_untold(outcome: &mut Classified, history: &mut RowHistory) {
-    if let Classified::Failed(fault) = outcome
-        && matches!(fault.health, Health::Untold)
-    {
-        history.untold += 1;
-        if history.untold > MOST_UNTOLD {
-            fault.health = Health::Gone;
         }
     }
 }

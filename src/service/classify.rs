@@ -8,9 +8,9 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 
 use super::answer::{self, Columns};
-use super::exchange::{Exchange, Reply, TransportFault};
+use super::exchange::{Exchange, Reply, SentRequest, TransportFault};
 use super::quota::{Quota, named_wait, names_wait, wait};
-use super::words::{described, is_page, said, said_of_row, spoken, spoken_of_row};
+use super::words::{described, is_page, said, spoken};
 use crate::base::error::Error;
 use crate::telemetry::event::FailureClass;
 use crate::verdict::{Answer, Failure, Reason};
@@ -134,8 +134,13 @@ fn of_reply(reply: &Reply, columns: &Columns) -> Classified {
         let class = FailureClass::RowRefused;
         Classified::Failed(Fault {
             from_other_program: is_page(&reply.body),
-            shown: Some(said(reply).into()),
-            ..Fault::new(class, Health::AtWork, reason, said_of_row(reply))
+            shown: Some(said(reply, SentRequest::anything_shows_in).into()),
+            ..Fault::new(
+                class,
+                Health::AtWork,
+                reason,
+                said(reply, SentRequest::key_shows_in),
+            )
         })
     };
     match status {
@@ -149,14 +154,14 @@ fn of_reply(reply: &Reply, columns: &Columns) -> Classified {
             Ok(answer) => Classified::Answered(answer, reply.body.clone()),
             Err(_) if says_rate_limit(&reply.body) => throttled(reply),
             Err(wrong) => {
-                let and = |words: Option<String>| match words {
+                let and = |hides| match spoken(reply, hides) {
                     Some(words) => format!("{wrong}; the service said: {words}"),
                     None => wrong.clone(),
                 };
                 Classified::Failed(Fault {
                     from_other_program: is_page(&reply.body),
-                    shown: Some(and(spoken(reply)).into()),
-                    ..without_verdict(and(spoken_of_row(reply)))
+                    shown: Some(and(SentRequest::anything_shows_in).into()),
+                    ..without_verdict(and(SentRequest::key_shows_in))
                 })
             }
         },
@@ -275,7 +280,10 @@ fn repeats_a_key(answer: &Answer, reply: &Reply) -> bool {
 }
 
 fn refusal(reply: &Reply, what: &str) -> Error {
-    Error::refused(what).detail(format!("the service said: {}", said(reply)))
+    Error::refused(what).detail(format!(
+        "the service said: {}",
+        said(reply, SentRequest::anything_shows_in)
+    ))
 }
 
 fn out_of_credit(reply: &Reply) -> Classified {

@@ -116,7 +116,9 @@ impl Client {
                         fault => fault,
                     };
                     match fault {
-                        TransportFault::ConnectionEnded(_) => self.connections.ended(&client),
+                        TransportFault::ConnectionEnded(_) => {
+                            self.connections.left_out_call(&client);
+                        }
                         TransportFault::WantsHttp1 => self.connections.use_http1(),
                         _ => {}
                     }

@@ -42,10 +42,6 @@ const CALLS_PER_CONNECTION: usize = 100;
 /// After this number of breaks, connections are no longer reused.
 const MOST_BREAKS: u32 = 3;
 
-/// After this number of HTTP/2 connections that took as many calls as they were found to take, they are tried with twice as
-/// many: a server that restarts ends a connection at any number.
-const TRIED_AGAIN: u32 = 1_000;
-
 /// The time limit for one connection attempt. A host that is there answers far sooner.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -66,9 +62,7 @@ pub(super) struct Connections {
     /// again.
     used_once: Cell<usize>,
     /// How many calls an HTTP/2 connection takes before the server ends it, if that was seen.
-    calls_taken: Cell<Option<usize>>,
-    /// Connections that took so many calls, and were not ended before.
-    as_found: Cell<u32>,
+    calls_taken: Cell<usize>,
     /// The service refuses HTTP/2.
     http1: Cell<bool>,
 }
@@ -82,10 +76,8 @@ pub(super) struct PooledClient {
     calls: Cell<usize>,
     /// How many answers came over HTTP/1.1.
     answers: Cell<usize>,
-    /// How many answers came over HTTP/2, which has one connection.
-    answers_http2: Cell<usize>,
-    /// The server has ended the HTTP/2 connection.
-    has_ended: Cell<bool>,
+    /// How many of them its HTTP/2 connection did not take, as it had ended.
+    left_out: Cell<usize>,
 }
 
 /// The settings of the library's clients.
@@ -108,8 +100,7 @@ impl Connections {
             answered: Cell::new(false),
             breaks: Cell::new(0),
             used_once: Cell::new(0),
-            calls_taken: Cell::new(None),
-            as_found: Cell::new(0),
+            calls_taken: Cell::new(usize::MAX),
             http1: Cell::new(false),
         })
     }
@@ -125,7 +116,8 @@ impl Connections {
         if rest.unwrap_or_default() > POOL_IDLE {
             clients.clear();
         }
-        clients.retain(|client| !client.is_worn() && !self.has_taken_all(client));
+        let most = self.calls_taken.get();
+        clients.retain(|client| !client.is_worn() && client.calls.get() < most);
         let free = { clients.iter() }.find(|client| Rc::strong_count(client) <= STREAMS);
         let client = if let Some(client) = free {
             Rc::clone(client)
@@ -139,32 +131,12 @@ impl Connections {
         Ok(client)
     }
 
-    /// Whether this client's HTTP/2 connection has ended, or was given all calls that one takes.
-    fn has_taken_all(&self, client: &PooledClient) -> bool {
-        let reached = |most: &usize| client.calls.get() >= *most;
-        let Some(most) = self.calls_taken.get().filter(reached) else {
-            return client.has_ended.get();
-        };
-        if client.has_ended.get() {
-            return true;
-        }
-        self.as_found.set(self.as_found.get() + 1);
-        if self.as_found.get() == TRIED_AGAIN {
-            self.as_found.set(0);
-            self.calls_taken.set(Some(most * 2));
-        }
-        true
-    }
-
-    /// The server ended this client's HTTP/2 connection before it took a call. Further connections get no more calls than it
-    /// took, as far as answers show: each call beyond that would be sent for nothing.
-    pub(super) fn ended(&self, client: &PooledClient) {
-        if !client.has_ended.replace(true) {
-            let taken = client.answers_http2.get().max(1);
-            let before = self.calls_taken.get().unwrap_or(taken);
-            self.calls_taken.set(Some(taken.min(before)));
-            self.as_found.set(0);
-        }
+    /// The server ended this client's HTTP/2 connection before it took a call. Further connections get as many calls as it took
+    /// of those that it was given: more would be sent for nothing.
+    pub(super) fn left_out_call(&self, client: &PooledClient) {
+        client.left_out.set(client.left_out.get() + 1);
+        let taken = client.calls.get().saturating_sub(client.left_out.get());
+        self.calls_taken.set(taken.max(1));
     }
 
     /// The service refuses HTTP/2: from now on connections are made for HTTP/1.1.
@@ -179,12 +151,6 @@ impl Connections {
         self.answered.set(true);
         if answer.version() < reqwest::Version::HTTP_2 {
             by.answers.set(by.answers.get() + 1);
-        } else {
-            by.answers_http2.set(by.answers_http2.get() + 1);
-            // Calls that the server took before it ended the connection are answered afterwards.
-            let taken = self.calls_taken.get().filter(|_| by.has_ended.get());
-            let taken = taken.map(|taken| taken.max(by.answers_http2.get()));
-            self.calls_taken.set(taken.or(self.calls_taken.get()));
         }
         let Some(way) = answer.extensions().get::<HttpInfo>() else {
             return;
@@ -219,10 +185,10 @@ impl Connections {
 }
 
 impl PooledClient {
-    /// Whether its connections have carried enough calls to be replaced.
+    /// Whether its connections have carried enough calls to be replaced, or have ended.
     fn is_worn(&self) -> bool {
         let connections = self.ports.borrow().len().max(1);
-        self.answers.get() >= connections * CALLS_PER_CONNECTION
+        self.left_out.get() > 0 || self.answers.get() >= connections * CALLS_PER_CONNECTION
     }
 }
 
@@ -265,8 +231,7 @@ impl ClientOptions {
             ports: RefCell::default(),
             calls: Cell::new(0),
             answers: Cell::new(0),
-            answers_http2: Cell::new(0),
-            has_ended: Cell::new(false),
+            left_out: Cell::new(0),
         })
     }
 }

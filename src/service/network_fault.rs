@@ -5,6 +5,7 @@
 
 use std::error::Error as StdError;
 use std::io;
+use std::iter::successors;
 
 use rustls::{AlertDescription, CertificateError};
 
@@ -55,11 +56,12 @@ pub(super) fn fault(
     {
         return fault;
     }
-    let is_garbage = |error: &hyper::Error| error.is_parse() && !error.is_parse_too_large();
-    if find(error).is_some_and(is_garbage) {
-        return TransportFault::NotHttp(innermost(error));
+    match find::<hyper::Error>(error) {
+        Some(parsed) if parsed.is_parse() && !parsed.is_parse_too_large() => {
+            TransportFault::NotHttp(innermost(error))
+        }
+        _ => TransportFault::Broken(innermost(error)),
     }
-    TransportFault::Broken(innermost(error))
 }
 
 /// The fault of a request that was certainly not processed: it was still queued when its connection ended, or an HTTP/2
@@ -183,14 +185,15 @@ const fn certificate_hint(wrong: &CertificateError, has_ca_file: bool) -> &'stat
 
 /// The library's words about a proxy tunnel to the service. Its error has no public type.
 fn tunnel_error(error: &reqwest::Error) -> Option<String> {
-    let mut next = error.source();
-    while let Some(error) = next {
-        if let Some(words) = error.to_string().strip_prefix("tunnel error: ") {
-            return Some(words.to_owned());
-        }
-        next = error.source();
-    }
-    None
+    causes(error)
+        .find_map(|error| Some(error.to_string().strip_prefix("tunnel error: ")?.to_owned()))
+}
+
+/// An error and its causes, the outermost first.
+fn causes<'a>(
+    error: &'a (dyn StdError + 'static),
+) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
+    successors(Some(error), |&error| error.source())
 }
 
 /// The words of the innermost cause. An HTTP/2 error has only its kind, without the words that the
@@ -200,10 +203,7 @@ fn innermost(error: &reqwest::Error) -> String {
         let kind = error.reason().map(|reason| reason.description().to_owned());
         return kind.unwrap_or_else(|| error.to_string());
     }
-    let mut error: &(dyn StdError + 'static) = error;
-    while let Some(source) = error.source() {
-        error = source;
-    }
+    let error = causes(error).last().unwrap_or(error);
     match error.downcast_ref::<io::Error>() {
         // The TLS layer has a whole paragraph about it, with a link.
         Some(error) if error.to_string().contains("close_notify") => HUNG_UP.to_owned(),
@@ -224,18 +224,9 @@ fn unwrapped(error: &io::Error) -> &io::Error {
 /// The first cause of this type. An `io::Error` does not return its inner error as its source, so
 /// it is opened.
 fn find<'a, T: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Option<&'a T> {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        if let Some(found) = error.downcast_ref::<T>() {
-            return Some(found);
-        }
-        let inner = error
-            .downcast_ref::<io::Error>()
-            .and_then(io::Error::get_ref);
-        if let Some(found) = inner.and_then(|inner| find::<T>(inner)) {
-            return Some(found);
-        }
-        next = error.source();
-    }
-    None
+    causes(error).find_map(|error| {
+        let io = || error.downcast_ref::<io::Error>();
+        let inner = || io().and_then(io::Error::get_ref);
+        error.downcast_ref().or_else(|| find(inner()?))
+    })
 }

@@ -15,11 +15,11 @@ use crate::base::text::printable;
 /// Longer words are a web page or a stack trace, and not a message for a person.
 const LONGEST: usize = 500;
 
-/// How many characters of them are shown.
-const SHOWN: usize = 200;
-
 /// A shorter key is one of a test, such as `sandbox`, and may be a part of any id.
 const SHORTEST_KEY: usize = 12;
+
+/// Which words are not shown about this request.
+pub(super) type Hides = fn(&SentRequest, &str) -> bool;
 
 impl ApiKeys {
     /// Whether a text that would be written contains a key that is long enough not to be there by chance.
@@ -43,13 +43,14 @@ impl ApiKeys {
 }
 
 impl SentRequest {
-    /// Whether any form of a key is in the words.
-    fn key_shows_in(&self, words: &str) -> bool {
+    /// Whether any form of a key is in the words: these are not shown to anybody.
+    pub(super) fn key_shows_in(&self, words: &str) -> bool {
         self.api_keys.show_in(words)
     }
 
-    /// Whether any form of a key is in the words, or a part of what was sent about a person.
-    fn anything_shows_in(&self, words: &str) -> bool {
+    /// Whether any form of a key is in the words, or a part of what was sent about a person: these are shown where the row is
+    /// as well, in the rejects file.
+    pub(super) fn anything_shows_in(&self, words: &str) -> bool {
         let mut hidden = Hidden::default();
         let sent = serde_json::from_slice::<Value>(&self.body).unwrap_or_default();
         for name in ["name", "email", "phone", "ip"] {
@@ -61,42 +62,17 @@ impl SentRequest {
     }
 }
 
-/// The status, and the service's own words about a refusal, for everybody's eyes: nothing of the row is in them.
-pub(super) fn said(reply: &Reply) -> String {
-    with_status(reply, spoken(reply))
-}
-
-/// The same for the rejects file, which has the row itself: the words are whole.
-pub(super) fn said_of_row(reply: &Reply) -> String {
-    with_status(reply, spoken_of_row(reply))
-}
-
-fn with_status(reply: &Reply, words: Option<String>) -> String {
-    words.map_or_else(
-        || described(reply),
-        |words| format!("{}: {words}", status(reply)),
-    )
-}
-
-/// The service's own words, in backticks: the message or code of JSON, a text, or the title of a page; `None` if it has none
-/// that everybody may see.
-pub(super) fn spoken(reply: &Reply) -> Option<String> {
-    let mut words = spoken_words(reply, SentRequest::anything_shows_in)?;
-    if let Some((end, _)) = words.char_indices().nth(SHOWN) {
-        words.truncate(end);
-        words.push('…');
+/// The status, and the service's own words about a refusal, if they may be shown.
+pub(super) fn said(reply: &Reply, hides: Hides) -> String {
+    match spoken(reply, hides) {
+        Some(words) => format!("{}: {words}", status(reply)),
+        None => described(reply),
     }
-    Some(format!("`{}`", printable(&words)))
 }
 
-/// The same for the rejects file.
-pub(super) fn spoken_of_row(reply: &Reply) -> Option<String> {
-    let words = spoken_words(reply, SentRequest::key_shows_in)?;
-    Some(format!("`{}`", printable(&words)))
-}
-
-/// The first of the service's words that are short enough, and in which nothing shows.
-fn spoken_words(reply: &Reply, shows_in: fn(&SentRequest, &str) -> bool) -> Option<String> {
+/// The service's own words, in backticks: the message or code of JSON, a text, or the title of a page. Of several, the first
+/// that is short enough and may be shown; `None` if there is none.
+pub(super) fn spoken(reply: &Reply, hides: Hides) -> Option<String> {
     let body = without_mark(&reply.body);
     let text = || std::str::from_utf8(body).ok();
     let words: Vec<String> = match serde_json::from_slice(body) {
@@ -109,9 +85,8 @@ fn spoken_words(reply: &Reply, shows_in: fn(&SentRequest, &str) -> bool) -> Opti
     };
     let words = words.iter().map(|words| words.trim());
     let mut words = words.filter(|words| !words.is_empty() && words.len() <= LONGEST);
-    words
-        .find(|words| !shows_in(&reply.sent, words))
-        .map(str::to_owned)
+    let words = words.find(|words| !hides(&reply.sent, words))?;
+    Some(format!("`{}`", printable(words)))
 }
 
 /// The title of a page, on one line.
@@ -256,13 +231,13 @@ mod tests {
             ("\u{feff}bad name Jané Doe of ::1", " (text, 28 bytes)"),
         ] {
             let reply = reply(422, body.as_bytes());
-            assert_eq!(said(&reply), format!("422 Unprocessable Entity{shown}"));
+            assert_eq!(
+                said(&reply, SentRequest::anything_shows_in),
+                format!("422 Unprocessable Entity{shown}")
+            );
             let whole = "422 Unprocessable Entity: `bad name Jané Doe of ::1`";
-            assert_eq!(said_of_row(&reply), whole);
+            assert_eq!(said(&reply, SentRequest::key_shows_in), whole);
         }
-        let long = said(&reply(422, &[b'x'; LONGEST]));
-        assert!(long.ends_with("xx…`"), "{long}");
-        assert_eq!(long.matches('x').count(), SHOWN);
     }
 
     #[test]
@@ -282,11 +257,14 @@ mod tests {
             (secret.as_bytes(), "text, 27 bytes", true),
         ] {
             let expected = format!("422 Unprocessable Entity ({kind})");
-            assert_eq!(said(&reply(422, body)), expected);
+            assert_eq!(said(&reply(422, body), SentRequest::key_shows_in), expected);
             assert_eq!(described(&reply(422, body)), expected);
             assert_eq!(is_page(body), page, "{kind}");
         }
-        assert_eq!(said(&reply(502, b" \r\n")), "502 Bad Gateway");
+        assert_eq!(
+            said(&reply(502, b" \r\n"), SentRequest::key_shows_in),
+            "502 Bad Gateway"
+        );
         for (body, why) in [
             (&b"\xef\xbb\xbf "[..], "the answer is empty"),
             (b"<html>", "the answer is not JSON but HTML (6 bytes)"),
