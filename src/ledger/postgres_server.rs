@@ -96,15 +96,18 @@ pub(super) fn connect(url: &ServerUrl) -> Result<Client, DbFault> {
     { thread.spawn(connect) }
         .map_err(|error| DbFault::new(DbFaultKind::Away, system_words(&error)))?;
     match connected.recv_timeout(longest) {
-        Ok(connected) => connected.map_err(|error| without_password(error, &password)),
+        Ok(connected) => connected.map_err(|error| {
+            let code = error.code().map(|code| code.code().to_owned());
+            without_password(error.into(), code.as_deref(), &password)
+        }),
         Err(_) => Err(DbFault::new(DbFaultKind::Away, "it does not answer")),
     }
 }
 
-/// The fault, without the server's words if they repeat the password: some servers are sent it as it is.
-fn without_password(error: postgres::Error, password: &[u8]) -> DbFault {
-    let code = error.code().map(|code| code.code().to_owned());
-    let (mut fault, mut hidden) = (DbFault::from(error), Hidden::default());
+/// The fault, with the code of the server's error in place of its words if these repeat the password: some servers are sent it
+/// as it is.
+fn without_password(mut fault: DbFault, code: Option<&str>, password: &[u8]) -> DbFault {
+    let mut hidden = Hidden::default();
     hidden.add_key(&String::from_utf8_lossy(password));
     if let Some(code) = code.filter(|_| hidden.is_in(&fault.words)) {
         fault.words = format!("the server refuses with SQLSTATE {code}");
@@ -178,4 +181,29 @@ fn read_pem(file: &Path) -> Result<Vec<CertificateDer<'static>>, DbFault> {
         let words = format!("`{}` cannot be read or has no certificate", shown(file));
         DbFault::new(DbFaultKind::Refused, words)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_that_repeat_the_password_in_any_form_are_not_shown() {
+        let plain = "password authentication failed for user \"risk\"";
+        for (words, is_shown) in [
+            (plain, true),
+            ("no access with Tr0ub4dor&3", false),
+            ("no access with tr0ub4d…", false),
+            ("no access with Tr0ub4dor%263", false),
+            ("no access with VHIwdWI0ZG9yJjM=", false),
+        ] {
+            let fault = DbFault::new(DbFaultKind::Refused, words);
+            let fault = without_password(fault, Some("28P01"), b"Tr0ub4dor&3");
+            assert_eq!(fault.words == words, is_shown, "{words}");
+            assert!(is_shown || fault.words.ends_with("SQLSTATE 28P01"));
+        }
+        // There is none.
+        let fault = DbFault::new(DbFaultKind::Refused, plain);
+        assert_eq!(without_password(fault, Some("28P01"), b"").words, plain);
+    }
 }
