@@ -164,7 +164,7 @@ pub(super) struct RowHistory {
     /// Its calls that were refused because they were too many.
     pub(super) refusals: RowRefusals,
     /// Its calls that a connection ended before, in order.
-    pub(super) untold: u32,
+    pub(super) left_out: u32,
     /// What its next call repeats.
     pub(super) again: Option<RetryCause>,
     /// What was claimed has been called for, and no further call was claimed since.

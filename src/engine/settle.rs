@@ -29,7 +29,7 @@ const RESTART: Duration = Duration::from_secs(5 * 60);
 
 /// A connection that ends in order leaves a row out once, or twice. After this number a row is not unlucky, but the service
 /// takes no calls: then it counts as one that cannot be reached.
-const MOST_UNTOLD: u32 = 8;
+const MOST_LEFT_OUT: u32 = 8;
 
 /// What follows a call, for its row.
 #[expect(
@@ -177,14 +177,14 @@ impl<S: Service> Engine<S> {
                 // Fresh rows tell an outage from rows that always fail, so they are tried every few seconds. A row that
                 // has failed before shows nothing new: it is tried no more often than if the service did not answer.
                 // One that is left out after it has used up an attempt is so again and again.
-                Health::Failed | Health::Untold if is_repeat => CallOutcome::Unavailable,
+                Health::Failed | Health::LeftOut if is_repeat => CallOutcome::Unavailable,
                 Health::Failed => CallOutcome::Failed,
                 Health::BusyOrAway => CallOutcome::BusyOrAway,
                 Health::Gone | Health::HostNotFound | Health::NotConnected => {
                     CallOutcome::Unavailable
                 }
                 Health::Slow => CallOutcome::TimedOut,
-                Health::Untold => CallOutcome::Abandoned,
+                Health::LeftOut => CallOutcome::Abandoned,
             },
             Classified::Answered(..) | Classified::Refused(_) | Classified::KeyRefused(_) => {
                 CallOutcome::Answered
@@ -308,8 +308,8 @@ impl<S: Service> Engine<S> {
         history: &mut RowHistory,
     ) -> Result<Next, Stop> {
         // The next call is on another connection, and uses up no attempt.
-        if fault.health == Health::Untold && history.untold < MOST_UNTOLD {
-            history.untold += 1;
+        if fault.health == Health::LeftOut && history.left_out < MOST_LEFT_OUT {
+            history.left_out += 1;
             return Ok(Next::Again(Duration::ZERO));
         }
         let attempts = &mut history.attempts;
@@ -327,7 +327,7 @@ impl<S: Service> Engine<S> {
                     attempts.forgive();
                     return Ok(Next::Again(Duration::ZERO));
                 }
-                Health::AtWork | Health::Slow | Health::Untold => {}
+                Health::AtWork | Health::Slow | Health::LeftOut => {}
             }
         }
         self.try_again_or_give_up(call, fault, attempts)
@@ -422,7 +422,7 @@ impl<S: Service> Engine<S> {
         match after {
             Ok(Next::Again(back_off)) => {
                 // As after a throttle, a call that the service did not take is not retried, but made.
-                if fault.health != Health::Untold {
+                if fault.health != Health::LeftOut {
                     history.repeats(fault.class);
                 }
                 NextStep::Again(back_off)

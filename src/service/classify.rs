@@ -67,7 +67,7 @@ impl Fault {
     }
 
     /// The message, without anything of the row.
-    pub(crate) fn shown(&self) -> &str {
+    pub fn shown(&self) -> &str {
         self.shown.as_deref().unwrap_or(&self.failure.message)
     }
 
@@ -112,7 +112,7 @@ pub(crate) enum Health {
     /// It takes too long to answer.
     Slow,
     /// It did not take the request, as the connection had ended in order: that says nothing about it.
-    Untold,
+    LeftOut,
 }
 
 /// Classifies the result of a call.
@@ -229,11 +229,11 @@ fn of_transport(fault: TransportFault) -> Classified {
         }
         TransportFault::Unprocessed(words) | TransportFault::ConnectionEnded(words) => {
             let message = format!("the service did not process the request: {words}");
-            (NotProcessed, Health::Untold, message)
+            (NotProcessed, Health::LeftOut, message)
         }
         TransportFault::WantsHttp1 => {
             let message = "the service does not accept HTTP/2".to_owned();
-            (NotProcessed, Health::Untold, message)
+            (NotProcessed, Health::LeftOut, message)
         }
         TransportFault::TimedOut => {
             let message = "no complete answer in time".to_owned();
