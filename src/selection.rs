@@ -10,6 +10,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::base::encoding::composed;
 use crate::base::numbers::grouped;
 use crate::base::text::quoted;
 
@@ -42,7 +43,8 @@ impl Condition {
     /// Whether a row with this value in the column is sent.
     #[inline]
     pub(crate) fn holds(&self, value: &str) -> bool {
-        self.values.iter().any(|one| one == value) == self.is_one
+        let value = composed(value);
+        self.values.iter().any(|one| *one == value) == self.is_one
     }
 }
 
@@ -76,7 +78,8 @@ impl FromStr for Condition {
             Some(record) => record
                 .map_err(|_| wrong)?
                 .iter()
-                .map(str::to_owned)
+                // A byte order mark comes along where a value is copied out of a file.
+                .map(|value| composed(value.trim_start_matches('\u{feff}')).into_owned())
                 .collect(),
             None => vec![String::new()],
         };

@@ -24,7 +24,7 @@ const OWNERS: [(&str, &str); 19] = [
         "hyper",
         "sandbox/ service/connections.rs service/network_fault.rs",
     ),
-    ("icu_normalizer", "fields/sanitise.rs"),
+    ("icu_normalizer", "base/encoding.rs"),
     ("indicatif", "observe/"),
     (
         "jiff",

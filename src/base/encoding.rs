@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
+use icu_normalizer::ComposingNormalizerBorrowed;
 
 /// An encoding that is a superset of ASCII; UTF-8 unless another one was named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -35,6 +36,11 @@ impl TextEncoding {
         }
         let other = (encoding != UTF_8).then_some(encoding);
         Ok(Self { other })
+    }
+
+    /// Whether each of its characters is one byte.
+    pub(crate) fn is_single_byte(self) -> bool {
+        self.other.is_some_and(Encoding::is_single_byte)
     }
 
     /// Whether it is UTF-8.
@@ -91,6 +97,15 @@ impl TextEncoding {
     }
 }
 
+/// The text with composed letters (NFC), as in `é` for an `e` with an accent after it: the two look the same.
+#[inline]
+pub(crate) fn composed(text: &str) -> Cow<'_, str> {
+    if text.is_ascii() {
+        return Cow::Borrowed(text);
+    }
+    ComposingNormalizerBorrowed::new_nfc().normalize(text)
+}
+
 /// Whether a text beyond ASCII was UTF-8 that was read as Latin-1 or windows-1252 and encoded again: `JÃ¼rgen` for `Jürgen`.
 pub(crate) fn is_encoded_twice(text: &str) -> bool {
     // A letter of two bytes becomes two letters, so one that stands alone is a letter as it should be. Most do.
@@ -101,6 +116,67 @@ pub(crate) fn is_encoded_twice(text: &str) -> bool {
     }
     let (bytes, _, has_others) = WINDOWS_1252.encode(text);
     !has_others && !text.is_ascii() && std::str::from_utf8(&bytes).is_ok()
+}
+
+/// Signs that no word ends with. In other encodings, some of their bytes are letters.
+const SIGNS: &str = "‚ƒ†‡ˆ‰‹˜›¡¢£¤¥¦¨¬¯±µ¶¸¿";
+/// Signs that may be within a word.
+const WITHIN_WORDS: &str = "’‘ʼ‐‑–—·\u{ad}\u{200c}\u{200d}";
+/// Letters beyond ASCII of Icelandic, the only language with the first four.
+const ICELANDIC: &str = "ðþÐÞáéíóúýæöÁÉÍÓÚÝÆÖ";
+
+/// How many letters and signs of a decoded text are odd, and how many letters beyond ASCII fit their words. In a wrong encoding,
+/// words have signs and capitals in their middle, letters of two scripts, or Icelandic letters beside those of other languages.
+pub(crate) fn oddities(text: &str) -> (usize, usize) {
+    let is_letter = |c: char| c.is_alphabetic() && !SIGNS.contains(c);
+    let is_sign = |c: char| {
+        SIGNS.contains(c)
+            || matches!(c, '\u{80}'..='\u{bf}' | '\u{2c6}'..='\u{2dd}' | '\u{2010}'..='\u{2bff}' | '\u{fffd}')
+                && !is_letter(c)
+                && !WITHIN_WORDS.contains(c)
+    };
+    let (mut fitting, mut odd, mut icelandic, mut not_icelandic) = (0, 0, 0, 0);
+    let (mut before, mut characters) = (' ', text.chars().peekable());
+    while let Some(c) = characters.next() {
+        let after = characters.peek().copied().unwrap_or(' ');
+        let (follows, precedes) = (is_letter(before), is_letter(after));
+        if is_sign(c) {
+            let opens = after.is_lowercase() && !"¡¿‹‚".contains(c);
+            let is_odd = follows && precedes || SIGNS.contains(c) && (follows || opens);
+            odd += usize::from(is_odd);
+        } else if !c.is_ascii() && is_letter(c) && (follows || precedes) {
+            let is_latin = matches!(c, ..'\u{250}' | '\u{1e00}'..='\u{1eff}');
+            let is_odd =
+                c.is_uppercase() && follows && (before.is_lowercase() || after.is_lowercase())
+                    || c.is_lowercase() && after.is_uppercase()
+                    || !is_latin && (before.is_ascii_alphabetic() || after.is_ascii_alphabetic());
+            odd += usize::from(is_odd);
+            fitting += usize::from(!is_odd);
+            icelandic += usize::from("ðþÐÞ".contains(c));
+            not_icelandic += usize::from(!ICELANDIC.contains(c));
+        }
+        before = c;
+    }
+    if not_icelandic > icelandic {
+        odd += icelandic;
+    }
+    (odd, fitting)
+}
+
+/// The letters that nearly all code pages of MS-DOS have, from byte 0x80 on.
+const DOS_LETTERS: &str = "ÇüéâäàåçêëèïîìÄÅÉæÆôöòûùÿÖÜ¢£¥₧ƒáíóúñÑ";
+/// Their `ß`.
+const DOS_SHARP_S: u8 = 0xe1;
+
+/// A text of MS-DOS, with U+FFFD for what depends on its code page.
+pub(crate) fn decode_dos(bytes: &[u8]) -> String {
+    let letters: Vec<_> = DOS_LETTERS.chars().collect();
+    let decode = |byte: &u8| match byte {
+        0..0x80 => char::from(*byte),
+        &DOS_SHARP_S => 'ß',
+        _ => { letters.get(usize::from(*byte) - 0x80) }.map_or(char::REPLACEMENT_CHARACTER, |c| *c),
+    };
+    bytes.iter().map(decode).collect()
 }
 
 impl fmt::Display for TextEncoding {
@@ -144,6 +220,44 @@ mod tests {
         ] {
             assert!(TextEncoding::of_label(label).is_err(), "{label}");
         }
+    }
+
+    #[test]
+    fn names_that_nobody_has_are_not_plausible() {
+        for (text, expected) in [
+            (
+                "José García, Zoë, Jürgen Groß, ÅSA ÖBERG, O’Brien, n° 1",
+                true,
+            ),
+            ("Łukasz Wiśniewski, Dvořák, Ayşe Yılmaz", true),
+            ("Привет Иванов, Ελένη, 山田 太郎, ก้าน, محمد", true),
+            ("Þórður Sigurðsson, Guðrún Ævarsdóttir", true),
+            // One slip of the pen, and one guest from Iceland.
+            (
+                "JosÉ, José, Zoë, Müller, Käthe, Björn, Zoé, Jürgen, Groß, Çağ, Ünal, Böll",
+                true,
+            ),
+            (
+                "Þór, José, Zoë, Müller, Käthe, Björn, Zoé, Jürgen, Groß, Çağ, Ünal, Böll",
+                true,
+            ),
+            ("JosŽ García", false),
+            ("Jos‚ Garc¡a", false),
+            ("JosÇ Garc°a", false),
+            ("JÅrgen MÅller", false),
+            ("£ukasz Wiœniewski", false),
+            ("Jânis Bçrziòð", false),
+            ("рРИВЕТ иВАНОВ", false),
+            ("Jos茅 Garc铆a", false),
+            ("J\u{fffd}rgen", false),
+        ] {
+            let (odd, fitting) = oddities(text);
+            assert_eq!(odd * 10 <= fitting, expected, "{text}");
+        }
+        assert_eq!(
+            decode_dos(b"J\x81rgen Gro\xe1 \xb0"),
+            "Jürgen Groß \u{fffd}"
+        );
     }
 
     #[test]

@@ -7,6 +7,7 @@ use super::missing::{self, MemberSample};
 use super::names;
 use super::names::{Field, PerField};
 use super::template::{Assigned, Assignments, Part, Template};
+use crate::base::encoding::composed;
 use crate::base::error::{Error, Result};
 use crate::base::text::{column, quoted};
 use crate::raw_json::Pointer;
@@ -89,7 +90,7 @@ impl Mapping<usize> {
             Some(Err(NoColumn::Missing)) | None => None,
         };
         let is_there = |name: &str| find_column(name, header).is_ok();
-        let (columns, all) = (("column", header), MemberSample::Whole);
+        let (columns, all) = (("column", (header, &[][..])), MemberSample::Whole);
         missing::refuse(assignments, columns, all, is_there, file)?;
         let described = describe(&sources, assignments, |template| {
             let name = |index: &usize| Ok::<_, ()>(header.get(*index).cloned().unwrap_or_default());
@@ -115,7 +116,9 @@ pub(crate) enum NoColumn {
 }
 
 /// How well a column or member has a name that was typed: 0 is exactly, 1 but for its case and the white space around it.
+/// Names that look the same are the same.
 pub(crate) fn name_rank(typed: &str, name: &str) -> Option<usize> {
+    let (typed, name) = (composed(typed), composed(name));
     if typed == name {
         return Some(0);
     }
@@ -237,13 +240,14 @@ fn describe<K>(
 impl Mapping<String> {
     /// Maps the assignments to the members of a JSONL file's first objects. A field without an
     /// assignment is looked up by name in each row, as rows may differ. The templates name the
-    /// members of the first objects.
+    /// members of the first objects; `nested` are pointers to further ones, which are only suggested.
     ///
     /// # Errors
     /// None of the objects has a required field, or a member that `--map` names. A small sample is
     /// not enough for this error.
     pub(crate) fn of_members(
         members: &[String],
+        nested: &[String],
         sample: MemberSample,
         assignments: &Assignments,
         file: &str,
@@ -266,7 +270,8 @@ impl Mapping<String> {
             let name = member.split_first().0;
             { members.iter() }.any(|there| name_rank(name, there).is_some())
         };
-        missing::refuse(assignments, ("member", members), sample, is_there, file)?;
+        let further = (members, nested);
+        missing::refuse(assignments, ("member", further), sample, is_there, file)?;
         // Later objects may have it, but it is more likely to be misspelt.
         let is_missing =
             |part: &Part<String>| matches!(part, Part::Column(name) if !is_there(name));
@@ -363,7 +368,7 @@ mod tests {
     fn a_misspelt_member_in_a_pointer_is_refused_where_all_members_are_known() {
         let members = words("name email device ua");
         let map = assignments(&[(Field::Ip, "/devcie/ip")]);
-        let of = |sample| Mapping::of_members(&members, sample, &map, "`x.jsonl`");
+        let of = |sample| Mapping::of_members(&members, &[], sample, &map, "`x.jsonl`");
         for sample in [MemberSample::Few, MemberSample::Part] {
             let described = of(sample).unwrap().described;
             let none = "ip ← `/devcie/ip` (in none of the first rows)";

@@ -32,9 +32,10 @@ struct MissingColumn {
 
 /// Fails if columns are missing, as far as so much of the file shows it: those of required fields, and those that `--map` and
 /// `--phone-region-column` name. `is_there` tells whether one of these exists. `word` says what names name: `column` or `member`.
+/// `further` are the pointers to nested members.
 pub(super) fn refuse(
     assignments: &Assignments,
-    (word, columns): (&'static str, &[String]),
+    (word, (columns, further)): (&'static str, (&[String], &[String])),
     sample: MemberSample,
     is_there: impl Fn(&str) -> bool,
     file: &str,
@@ -58,12 +59,13 @@ pub(super) fn refuse(
         return Ok(());
     }
     let none = if missing.is_empty() { "" } else { "none " };
+    let all = [columns, further].concat();
     missing.extend(unmapped.into_iter().map(|field| MissingColumn {
         words: match field {
             Field::Email => format!("{none}for `email` or `phone`"),
             field => format!("{none}for `{field}`"),
         },
-        meant: names::suggestion(field, columns),
+        meant: names::suggestion(field, &all),
         option: format!("--map {field}=…"),
         fix: fix(field, word),
     }));

@@ -93,17 +93,18 @@ pub(super) fn international(value: Cow<'_, str>) -> Result<Cow<'_, str>, NotInte
     if is_international(&value) && !has_trunk_zero(&value) {
         return Ok(value);
     }
-    let whole = match decimals(&value) {
+    let number = unwrapped(&value);
+    let whole = match decimals(number) {
         Some((digits, "0")) => digits,
         // More zeros may be the end of a number with a dot in it.
         Some(_) => {
-            let bare = value.clone().into_owned();
+            let bare = number.to_owned();
             return Err(NotInternational {
                 written: value,
                 bare,
             });
         }
-        None => &value,
+        None => number,
     };
     let plain: String = whole.chars().map(ascii).collect();
     let bare = match plain.split_once("(0)") {
@@ -129,6 +130,16 @@ pub(super) fn international(value: Cow<'_, str>) -> Result<Cow<'_, str>, NotInte
         written: value,
         bare,
     })
+}
+
+/// A number without what links and spreadsheets write around one: `tel:`, and an apostrophe or `="…"`, which keep it a text.
+fn unwrapped(text: &str) -> &str {
+    let inner = { text.strip_prefix("=\"") }.and_then(|text| text.strip_suffix('"'));
+    let text = inner.unwrap_or(text).trim_start_matches(['\'', '’']);
+    match text.split_once(':') {
+        Some((scheme, number)) if scheme.eq_ignore_ascii_case("tel") => number,
+        _ => text,
+    }
 }
 
 /// Whether this is one of the characters that people write between digits. Behind a line break is another number.

@@ -8,11 +8,9 @@ use std::borrow::Cow;
 use std::iter;
 use std::net::{IpAddr, SocketAddr};
 
-use icu_normalizer::ComposingNormalizerBorrowed;
-
 use super::names::Field;
 use super::phone::{self, is_ornament};
-use crate::base::encoding::TextEncoding;
+use crate::base::encoding::{TextEncoding, composed};
 use crate::base::text::any_byte;
 use crate::base::text::quoted;
 use crate::verdict::{Failure, Reason};
@@ -74,8 +72,7 @@ fn one_form(text: &str, field: Field) -> String {
     let lines = text.split(is_break).map(on_one_line);
     let lines: Vec<_> = lines.filter(|line| !line.is_empty()).collect();
     let text = lines.join(if field == Field::Phone { "\n" } else { " " });
-    let composed = ComposingNormalizerBorrowed::new_nfc().normalize(&text);
-    composed.into_owned()
+    composed(&text).into_owned()
 }
 
 /// Whether it is a control character, or one that only says how others are shown, such as the marks that phones and web pages
@@ -112,7 +109,8 @@ const QUOTES: [(char, char); 7] = [
 ];
 
 /// Whether a value has quotes at both ends: then the file is quoted in another way than its format has it, such as with a space
-/// before each quote, and the quotes do not belong to the value.
+/// before each quote, and the quotes do not belong to the value. Neither does a quote behind something that is not seen: it was
+/// to open the cell.
 #[inline]
 pub(super) fn is_quoted(text: &str) -> bool {
     let text = text.trim();
@@ -120,9 +118,11 @@ pub(super) fn is_quoted(text: &str) -> bool {
     if text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '+') {
         return false;
     }
-    let mut characters = text.chars();
+    let seen = text.trim_matches(|c: char| c.is_whitespace() || is_unseen(c));
+    let mut characters = seen.chars();
     let ends = characters.next().zip(characters.next_back());
     ends.is_some_and(|ends| QUOTES.contains(&ends))
+        || seen.starts_with('"') && text.starts_with(is_unseen)
 }
 
 /// Words that databases, spreadsheets and programs write for a value that is not there.

@@ -6,7 +6,7 @@ use bytes::BytesMut;
 use tokio::time::Instant;
 
 use super::source::Source;
-use super::text::{self, HEAD};
+use super::text::{self, BYTE_ORDER_MARK, HEAD};
 use crate::base::encoding::TextEncoding;
 use crate::base::error::{Error, Result};
 use crate::row::{RawRow, Span};
@@ -162,6 +162,14 @@ impl Buffer {
             self.source.name
         )))
     }
+}
+
+/// The length of the byte order marks that these bytes start with.
+#[inline]
+pub(super) fn marks_at(bytes: &[u8]) -> usize {
+    let (marks, _) = bytes.as_chunks::<{ BYTE_ORDER_MARK.len() }>();
+    let marks = marks.iter().take_while(|mark| *mark == BYTE_ORDER_MARK);
+    marks.count() * BYTE_ORDER_MARK.len()
 }
 
 /// The length of the line end at `at`: 1 for LF or CR, 2 for CRLF, `None` if the byte after a CR is

@@ -6,7 +6,7 @@
 
 use memchr::{memchr, memchr2_iter, memchr3};
 
-use super::buffer::{Buffer, Extent, MAX_RECORD, line_end};
+use super::buffer::{Buffer, Extent, MAX_RECORD, line_end, marks_at};
 use crate::base::error::{Error, Result};
 use crate::row::Span;
 
@@ -136,6 +136,8 @@ pub(super) fn find_record(
 fn skip_blank_lines(bytes: &[u8], format: CellFormat, at_end: bool) -> Option<(usize, u64)> {
     let (mut at, mut lines) = (0, 0);
     loop {
+        // Files with byte order marks follow each other after `cat`.
+        at += marks_at(bytes.get(at..)?);
         let rest = bytes.get(at..).filter(|rest| !rest.is_empty())?;
         let end = at + blank_cells(rest, format);
         match bytes.get(end) {

@@ -28,6 +28,8 @@ pub(super) struct CsvParser {
     /// The number of cells in the header, or without a header in the first row.
     width: usize,
     no_header: bool,
+    /// Whether the last name of the header is empty.
+    has_loose_end: bool,
     /// `None` for a scored file, of whose rows no requests are made.
     mapping: Option<Mapping<usize>>,
     /// The names of the columns that we write.
@@ -60,6 +62,7 @@ impl CsvParser {
             cells: Vec::new(),
             width: 0,
             no_header: true,
+            has_loose_end: false,
             mapping: settings.scored.is_none().then(Mapping::nothing),
             columns: settings.columns.clone(),
             ours: Box::default(),
@@ -78,7 +81,12 @@ impl CsvParser {
         parser.width = parser.cells.len();
         parser.no_header = settings.file.no_header;
         let (names, mut header) = parser.header(&extent, buffer)?;
+        parser.has_loose_end = names.last().is_some_and(|name| name.trim().is_empty());
         let file = &*buffer.source.name;
+        if let (Some(header), None) = (&header, settings.file.delimiter) {
+            let header = parser.encoding.decode_lossy(header.content());
+            sniff::refuse_other_cells(&header, &names, file)?;
+        }
         let shown = |error| match header {
             Some(_) => {
                 fields::without_user(error, &names, file, |_, _| String::new(), ours::PREFIX)
@@ -248,6 +256,25 @@ impl CsvParser {
         quotes && (self.width > 2 || delimiter == b'\t' && self.width > 1) && lines.all(is_row)
     }
 
+    /// Why the record that was scanned last has one cell more or less than the header, if that is clear.
+    fn why_ragged(&self, row: &RawRow) -> &'static str {
+        let is_number = |cell: &Span| {
+            let value = self.value(row.slice(*cell));
+            !value.is_empty() && value.iter().all(u8::is_ascii_digit)
+        };
+        let is_longer = self.cells.len() == self.width + 1;
+        let (first, last) = (self.cells.first(), self.cells.last());
+        if is_longer && last.is_some_and(|cell| cell.range().is_empty()) {
+            ": there is a delimiter at the end of the row"
+        } else if is_longer && !self.no_header && first.is_some_and(is_number) {
+            ": the first one is a number of the row, as R writes it without a name in the header"
+        } else if self.cells.len() + 1 == self.width && self.has_loose_end {
+            ": there is a delimiter at the end of the header"
+        } else {
+            ""
+        }
+    }
+
     /// The cell at this place of the header in the record that was scanned last; empty if there is none.
     fn cell(&self, place: usize) -> Span {
         self.cells.get(place).copied().unwrap_or_default()
@@ -310,7 +337,8 @@ impl CsvParser {
             };
             let (cells, width) = (self.cells.len(), self.width);
             let s = if cells == 1 { "" } else { "s" };
-            let message = format!("{cells} cell{s} where the {first} has {width}");
+            let why = self.why_ragged(row);
+            let message = format!("{cells} cell{s} where the {first} has {width}{why}");
             return Err(Failure::new(Reason::Ragged, message));
         }
         let Some(mapping) = &self.mapping else {

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 
 use memchr::memchr2;
 
-use super::buffer::{Buffer, Extent, MAX_RECORD, line_end};
+use super::buffer::{Buffer, Extent, MAX_RECORD, line_end, marks_at};
 use super::members::{FoundMembers, MemberLookup, MemberUses, TextPlace};
 use super::ours::{self, Conflict};
 use super::settings::{Compose, ReaderSettings};
@@ -57,6 +57,8 @@ struct FirstObjects {
     number: usize,
     /// The names of their members, in order.
     names: Vec<String>,
+    /// The pointers to members of their objects.
+    nested: Vec<String>,
     seen: HashSet<String>,
     /// Whether one has a value for each of the columns that are asked for.
     asked: Vec<bool>,
@@ -99,7 +101,12 @@ impl JsonlParser {
             (false, FEW_ROWS..) => MemberSample::Part,
             (false, _) => MemberSample::Few,
         };
-        let mapping = Mapping::of_members(&first.names, part, &settings.assignments, file)?;
+        let (names, nested) = (&first.names, &first.nested);
+        let mapping = Mapping::of_members(names, nested, part, &settings.assignments, file);
+        let mapping = mapping.map_err(|error| match &*lines {
+            [only] => sniff::wrapped(&readable(only), file).unwrap_or(error),
+            _ => error,
+        })?;
         if part != MemberSample::Few {
             refuse_unasked(settings, &first, file)?;
         }
@@ -127,12 +134,19 @@ impl JsonlParser {
             return Ok(());
         };
         first.number += 1;
-        let _ = raw_json::members(line, |key, _| {
-            let name = raw_json::string(key).unwrap_or_default();
-            if !first.seen.contains(&*name) {
-                first.seen.insert(name.clone().into_owned());
-                first.names.push(name.into_owned());
+        let mut note = |names: &mut Vec<String>, name: String| {
+            if first.seen.insert(name.clone()) {
+                names.push(name);
             }
+        };
+        let _ = raw_json::members(line, |key, value| {
+            let name = raw_json::string(key).unwrap_or_default();
+            note(&mut first.names, name.clone().into_owned());
+            let _ = raw_json::members(value, |key, _| {
+                let inner = Pointer::of_member(&raw_json::string(key).unwrap_or_default());
+                let pointer = format!("{}{inner}", Pointer::of_member(&name));
+                note(&mut first.nested, pointer);
+            });
         });
         match (found.conflict(), &settings.scored) {
             (Some(Conflict::Foreign(column)), Some(_)) => {
@@ -332,9 +346,9 @@ impl JsonlParser {
             }
         })?;
         let take = |field| Ok(found.get_mut(field).take());
-        // A value that is not a string names no region.
+        // A value that is not a string names no region; only a phone number may be one.
         let region = || {
-            let found = find(Field::Phone, &self.region?);
+            let found = find(Field::Name, &self.region?);
             Some(found.ok().flatten().unwrap_or_default())
         };
         let request = UserRequest::new(take, rules, region, &mut compose.noticed)?;
@@ -401,6 +415,10 @@ fn text<'a>(
     match raw_json::string(value) {
         Some(text) => Ok(Some(text)),
         None if value == "null" => Ok(None),
+        // Databases and spreadsheets write one without a plus as a number.
+        None if field == Field::Phone && value.starts_with(|c: char| c.is_ascii_digit()) => {
+            Ok(Some(Cow::Borrowed(value)))
+        }
         None => {
             let message = format!("{field} is not a string, or has broken escapes");
             Err(Failure::new(Reason::WrongType, message))
@@ -411,6 +429,7 @@ fn text<'a>(
 /// Lines that are not blank.
 pub(super) fn lines_of(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(|byte| *byte == b'\n' || *byte == b'\r')
+        .map(|line| line.get(marks_at(line)..).unwrap_or_default())
         .filter(|line| !line.trim_ascii().is_empty())
 }
 
@@ -433,6 +452,7 @@ pub(super) fn scan(buffer: &Buffer) -> Result<Option<Extent>> {
     let bytes = &buffer.bytes;
     let (mut start, mut lines_before) = (0, 0);
     loop {
+        start += marks_at(bytes.get(start..).unwrap_or_default());
         let rest = bytes.get(start..).unwrap_or_default();
         let (end, after) = match memchr2(b'\n', b'\r', rest) {
             Some(offset) => match line_end(bytes, start + offset, buffer.at_end) {

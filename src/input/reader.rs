@@ -271,11 +271,13 @@ impl Reader {
             FormatParser::Csv(parser) => parser.state(&mut raw, &extent, rules, compose),
             FormatParser::Jsonl(parser) => parser.state(&mut raw, rules, compose),
         };
+        let failure = state.as_ref().err();
         if !matches!(state, Ok(RowState::Passed))
-            && let Some(reason) = self.first_rows.take(state.as_ref().err())
+            && self.first_rows.take(failure).is_some()
+            && let Some(failure) = failure
         {
             let name = &*self.buffer.source.name;
-            return Err(hopeless(name, reason, self.parser.mapping()));
+            return Err(hopeless(name, failure, self.parser.mapping()));
         }
         // The rows of a stream are paid for while it is read.
         if let Err(failure) = &state
@@ -328,11 +330,17 @@ impl FirstRows {
     }
 }
 
-/// The error for a file whose first rows all fail for this reason. `mapping` says which column is which field.
-fn hopeless(name: &str, reason: Reason, mapping: &str) -> Error {
+/// The error for a file whose first rows all fail for the reason of this one. `mapping` says which column is which field.
+fn hopeless(name: &str, failure: &Failure, mapping: &str) -> Error {
+    let reason = failure.reason;
     let error = Error::usage(format!(
         "the first {ROWS} rows of {name} all fail for the same reason, `{reason}`, and none was sent"
     ));
+    // Other messages have values of the row.
+    let error = match reason {
+        Reason::Ragged | Reason::TextAfterQuote => error.detail(&*failure.message),
+        _ => error,
+    };
     let error = if mapping.is_empty() {
         error
     } else {
@@ -365,7 +373,7 @@ pub(crate) fn fix(reason: Reason) -> String {
             "`--phone-region` reads national numbers, as in `--phone-region DE`, and `--invalid drop` leaves out the number if the row has an email address"
         }
         Reason::WrongType => {
-            "`--map FIELD=/POINTER` reads a nested member; a number must be in quotes, and a phone number needs its `+`"
+            "`--map FIELD=/POINTER` reads a nested member; a number must be in quotes"
         }
         _ => "name the right columns with `--map FIELD=COLUMN`",
     };

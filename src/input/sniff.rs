@@ -6,13 +6,13 @@ use bytes::{Bytes, BytesMut};
 use memchr::memchr2;
 use serde_json::value::RawValue;
 
-use super::buffer::{Buffer, line_end};
+use super::buffer::{Buffer, line_end, marks_at};
 use super::cells::{CellFormat, RecordScan, find_record};
 use super::settings::{FileSettings, FormatChoice, Input};
-use super::text::{BYTE_ORDER_MARK, HEAD, convert};
+use super::text::{HEAD, convert};
 use crate::base::encoding::TextEncoding;
 use crate::base::error::{Error, Result};
-use crate::base::text::quoted;
+use crate::base::text::{printable, quoted};
 use crate::fields;
 use crate::layout::{Compression, Format};
 use crate::raw_json;
@@ -27,7 +27,8 @@ const SAMPLE_ROWS: usize = 20;
 /// Detects the format at the start of the buffer, and takes off what comes before the header.
 pub(super) fn detect(settings: &FileSettings, buffer: &mut Buffer) -> Result<(Format, Bytes)> {
     let (mut preamble, encoding) = (BytesMut::new(), settings.encoding);
-    if buffer.bytes.starts_with(BYTE_ORDER_MARK) {
+    let marks = marks_at(&buffer.bytes);
+    if marks > 0 {
         if !encoding.is_utf8() {
             let file = &buffer.source.name;
             return Err(Error::usage(format!(
@@ -35,9 +36,11 @@ pub(super) fn detect(settings: &FileSettings, buffer: &mut Buffer) -> Result<(Fo
             ))
             .hint("leave out `--encoding`"));
         }
-        preamble.unsplit(buffer.bytes.split_to(BYTE_ORDER_MARK.len()));
+        preamble.unsplit(buffer.bytes.split_to(marks));
     }
-    let object = buffer.bytes.trim_ascii_start().first() == Some(&b'{');
+    let first = buffer.bytes.trim_ascii_start().first();
+    // RS is before each object of a json-seq.
+    let object = matches!(first, Some(b'{' | 0x1e));
     let format = match settings.format {
         FormatChoice::Detect => by_name(&settings.input).unwrap_or(if object {
             FormatChoice::Jsonl
@@ -114,6 +117,48 @@ fn refuse_json(format: FormatChoice, buffer: &Buffer) -> Result<()> {
     Ok(())
 }
 
+/// Fails if all of a header is in quotes, or if there is more than one character between its cells.
+pub(super) fn refuse_other_cells(header: &str, names: &[String], file: &str) -> Result<()> {
+    let is_between = |c: char| c == '\t' || c.is_ascii_punctuation() && !"\"'_-.()/".contains(c);
+    let has_names = |text: &str| {
+        let names = text.split(is_between);
+        let known = names.filter(|name| fields::rank(name).is_some());
+        known.count() > 1
+    };
+    if let [only] = names
+        && header.trim_start().starts_with('"')
+        && has_names(only)
+    {
+        return Err(Error::usage(format!(
+            "cannot read {file}: each line is in quotes as a whole"
+        ))
+        .hint("`sed -E 's/^\"|\"\\r?$//g; s/\"\"/\"/g'` takes these quotes off"));
+    }
+    let mut between = { header.split(|c| !is_between(c)) }.filter(|it| !it.is_empty());
+    let first = between.next().unwrap_or_default();
+    let is_one = between.clone().count() > 0 && between.all(|it| it == first);
+    if first.len() > 1 && is_one && has_names(header) {
+        return Err(Error::usage(format!(
+            "cannot read {file}: there is {} between its cells, and a delimiter is one character",
+            quoted(first)
+        ))
+        .hint(format!(
+            "`perl -pe 's/\\Q{first}\\E/\\t/g'` makes tabs of it; `--delimiter` reads the file as it is"
+        )));
+    }
+    Ok(())
+}
+
+/// What is nearly one object per line: how its first line becomes an object, what it is, and what makes all lines right.
+type Spoilt = (fn(&str) -> String, &'static str, &'static str);
+#[rustfmt::skip]
+const SPOILT: &[Spoilt] = &[
+    (|line| line.trim_end().trim_end_matches(',').to_owned(), "it has a comma after each object", "`sed 's/,[[:space:]]*$//'` takes the commas off"),
+    (|line| line.replace('\x1e', ""), "it is a sequence of JSON texts (json-seq), with a character 1E before each", "`perl -p -e 's/^\\x1e//'` takes these characters off"),
+    (|line| line.replace("-Inf", "Inf").replace("Infinity", "null").replace("NaN", "null"), "it has `NaN` or `Infinity`, which JSON has not", "`sed -E 's/: *(NaN|-?Infinity)/: null/g'` makes `null` of them"),
+    (|line| line.replace('\'', "\"").replace("None", "null").replace("True", "true").replace("False", "false"), "its quotes are single ones, as Python prints objects", "write it with Python's `json.dumps`"),
+];
+
 /// Fails if none of the first lines is an object. The very first line shows why.
 pub(super) fn refuse_other_text(first: Option<&[u8]>, file: &str) -> Result<()> {
     let Some(first) = first else {
@@ -133,10 +178,41 @@ pub(super) fn refuse_other_text(first: Option<&[u8]>, file: &str) -> Result<()> 
         ))
         .hint("`jq -c .` puts each object on one line"));
     }
+    let is_object = |repair: fn(&str) -> String| raw_json::members(&repair(&first), |_, _| ());
+    if let Some((_, what, fix)) = SPOILT
+        .iter()
+        .find(|(repair, ..)| is_object(*repair).is_ok())
+    {
+        return Err(Error::usage(format!("cannot read {file} as JSONL: {what}")).hint(*fix));
+    }
+    if first.trim_start().starts_with('{') {
+        return Err(Error::usage(format!(
+            "cannot read {file} as JSONL: its first line is not valid JSON"
+        ))
+        .hint("`jq -c .` says where"));
+    }
     Err(Error::usage(format!(
         "cannot read {file} as JSONL: none of its first lines is an object"
     ))
     .hint("`--format csv` reads CSV, whatever the file's name"))
+}
+
+/// The error for a file of one object, if all users are in a member of it.
+pub(super) fn wrapped(object: &str, file: &str) -> Option<Error> {
+    let mut array = None;
+    let _ = raw_json::members(object, |key, value| {
+        let inner = value.strip_prefix('[').unwrap_or_default();
+        if inner.trim_start().starts_with('{') {
+            array.get_or_insert(key);
+        }
+    });
+    let key = printable(array?);
+    let error = Error::usage(format!(
+        "cannot read {file}: it is one object with an array, {key}, and JSONL has one object per line"
+    ));
+    Some(error.hint(format!(
+        "`jq -c '.[{key}][]'` puts each object of the array on one line"
+    )))
 }
 
 /// The place of the first line that looks like a header, as names of fields are in it. Titles and comments are above the header

@@ -279,12 +279,15 @@ impl Read for Fixed {
 /// What every gzip member starts with.
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+
 /// The compression of a file with these first bytes.
 fn compression_of(bytes: &[u8]) -> Option<Compression> {
     if bytes.starts_with(GZIP) {
         Some(Compression::Gzip)
     } else {
-        bytes.starts_with(ZSTD).then_some(Compression::Zstd)
+        // Parallel programs write frames first that a reader skips.
+        let is_zstd = bytes.starts_with(ZSTD) || matches!(bytes, [0x50..=0x5f, 0x2a, 0x4d, 0x18]);
+        is_zstd.then_some(Compression::Zstd)
     }
 }
 

@@ -80,7 +80,7 @@ fn what_keeps_a_run_from_starting_keeps_a_check_from_starting() {
     for (words, expected) in [
         ("users.csv", "no column for `name`"),
         ("users.csv -", "standard input cannot be one of several"),
-        ("users.jsonl", "a phone number needs its `+`"),
+        ("users.jsonl", "`--phone-region` reads national numbers"),
         ("nowhere.csv", "cannot read `nowhere.csv`"),
         ("none/*.csv", "no file matches `none/*.csv`"),
         (".", "`.` is a directory"),

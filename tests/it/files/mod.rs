@@ -16,6 +16,7 @@ mod overwrite;
 mod own_files;
 mod phones;
 mod reasons;
+mod spoilt_files;
 mod streams;
 mod wrong_files;
 

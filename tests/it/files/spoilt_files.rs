@@ -1,0 +1,307 @@
+//! Files as programs spoil them: marks before quotes, wrong encodings, odd delimiters, nearly JSONL. What is read sends the right
+//! bytes; what is refused is named for what it is, and no advice is better than a wrong one.
+
+use std::io::Write;
+
+use super::{HEADER, score};
+use crate::support::process::Place;
+use crate::support::server::{Request, Server};
+use crate::support::users;
+
+const MARK: &str = "\u{feff}";
+
+/// The names that were sent for rows of JSONL or CSV.
+fn names(server: &Server) -> Vec<String> {
+    server.requests().iter().map(Request::name).collect()
+}
+
+/// What is said of a file that is refused before a call.
+fn refusal(name: &str, content: impl AsRef<[u8]>) -> String {
+    let (place, server) = (Place::with(name, content), Server::good());
+    let done = place.run(&server, [name, "-o", "scored.out"]).done();
+    done.exits(2);
+    done.check(server.calls() == 0, "no call");
+    done.stderr.clone()
+}
+
+#[test]
+fn a_mark_before_a_record_is_skipped_and_stays() {
+    let server = Server::good();
+    // As `cat a.csv b.csv` leaves it, and with the header of the second file gone.
+    let csv = format!(
+        "{MARK}{MARK}{HEADER}\nA,a@x.org,::1,u\n{MARK}\"Lee, Ann\",b@x.org,::1,u\n{MARK}\n{MARK}C,c@x.org,::1,u\n{MARK}"
+    );
+    let (place, done) = score(&csv, &server, "-c 1");
+    done.exits(0);
+    assert_eq!(names(&server), ["A", "Lee, Ann", "C"]);
+    let lines = csv.lines().zip(
+        place
+            .text("scored.csv")
+            .lines()
+            .map(str::to_owned)
+            .collect::<Vec<_>>(),
+    );
+    for (before, after) in lines {
+        assert!(after.starts_with(before), "{after}");
+    }
+
+    // The first column is the one that is asked for; the value was copied out of a file, too.
+    let server = Server::good();
+    let csv = format!(
+        "country,{HEADER}\nFR,A,a@x.org,::1,u\n{MARK}DE,B,b@x.org,::1,u\n{MARK}\"DE\",C,c@x.org,::1,u\n"
+    );
+    score(
+        &csv,
+        &server,
+        ["-c", "1", "--only", &format!("country={MARK}DE")],
+    )
+    .1
+    .exits(0);
+    assert_eq!(names(&server), ["B", "C"]);
+
+    let server = Server::good();
+    let objects = ["A", "B"].map(users::object);
+    let place = Place::with(
+        "users.jsonl",
+        format!("{}\n{MARK}{}\n", objects[0], objects[1]),
+    );
+    place
+        .run(&server, "users.jsonl -o scored.jsonl -c 1")
+        .done()
+        .exits(0);
+    assert_eq!(names(&server), ["A", "B"]);
+    assert!(place.text("scored.jsonl").contains(&format!("\n{MARK}{{")));
+}
+
+#[test]
+fn quotes_behind_something_that_is_not_seen_are_no_part_of_a_value() {
+    let server = Server::good();
+    let csv = format!(
+        "{HEADER}\n\u{200b}\"A\",a@x.org,::1,u\n\u{1b}\"B,b@x.org,::1,u\nC,\u{200b}\"c@x.org\"\u{200b},::1,u\nD \"Bee\" Lee,d@x.org,::1,u\n\u{200b}E,e@x.org,::1,u\n"
+    );
+    let (place, done) = score(csv, &server, "-c 1");
+    done.exits(1);
+    assert_eq!(names(&server), ["D \"Bee\" Lee", "E"]);
+    assert_eq!(
+        place
+            .text("scored.rejects.csv")
+            .matches("stray_quotes")
+            .count(),
+        3
+    );
+}
+
+#[test]
+fn an_encoding_is_advised_only_if_it_makes_names_of_the_words() {
+    let rows = |names: &[&[u8]]| {
+        let rows = names
+            .iter()
+            .map(|name| [*name, b",a@x.org,::1,u\n"].concat());
+        [HEADER.as_bytes(), b"\n", &rows.collect::<Vec<_>>().concat()].concat()
+    };
+    let dos = "a code page of MS-DOS";
+    for (written, what) in [
+        // CP850, CP437; CP852, CP857 and windows-1257 are not clear.
+        (
+            &[
+                &b"Jos\x82 Garc\xa1a"[..],
+                b"Zo\x89 Martin",
+                b"Fran\x87ois M\x81ller",
+            ][..],
+            dos,
+        ),
+        (&[b"J\x81rgen M\x81ller", b"K\x84the Gro\xe1"], dos),
+        (
+            &[b"\x9dukasz Wi\x98niewski", b"Ma\x88gorzata D\xa5browska"],
+            "not clear",
+        ),
+        (
+            &[b"Ay\x9fe Y\x8dlmaz", b"G\x94k\x87e \x80a\xa7lar"],
+            "not clear",
+        ),
+        (&[b"J\xe2nis B\xe7rzi\xf2\xf0"], "not clear"),
+        (&[b"\xa3ukasz Wi\x9cniewski"], "`--encoding windows-1250`"),
+        (&[b"Jos\x8e Garc\x92a"], "`--encoding macintosh`"),
+        (&[b"Jos\xe9 Garc\xeda"], "`--encoding windows-1252`"),
+        (&[b"Ann \xed\xa0\xbd\xed\xb8\x80"], "CESU-8"),
+    ] {
+        let said = refusal("users.csv", rows(written));
+        assert!(said.contains(what), "{said}");
+        assert_eq!(
+            said.contains("--encoding"),
+            what.contains("--encoding"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn a_file_that_is_utf_8_is_not_read_as_something_else() {
+    let csv = |name: &[u8], rows| {
+        let row = [name, b",a@x.org,::1,u\n"].concat();
+        [HEADER.as_bytes(), b"\n", &row.repeat(rows)].concat()
+    };
+    let utf8 = "J\u{fc}rgen".as_bytes();
+    for (encoding, name, rows, words) in [
+        ("latin1", utf8, 1, "`ü` in line 2 would be read as `Ã¼`"),
+        ("gbk", utf8, 3, "is UTF-8, but `--encoding` says GBK"),
+    ] {
+        let (_, done) = score(csv(name, rows), &Server::good(), ["--encoding", encoding]);
+        done.exits(2).says(words).silent_about("rgen");
+    }
+    // What is no UTF-8, and two characters of Chinese that are by chance.
+    for (encoding, name) in [("latin1", &b"J\xfcrgen"[..]), ("gbk", b"\xc1\xaa\xcd\xa8")] {
+        score(csv(name, 1), &Server::good(), ["--encoding", encoding])
+            .1
+            .exits(0);
+    }
+}
+
+#[test]
+fn odd_delimiters_are_named_with_the_numbers_of_cells() {
+    let doubled = |between: &str| format!("{HEADER}\nA,a@x.org,::1,u\n").replace(',', between);
+    let rows = |header: &str, row: &str| format!("{header}\n{}", format!("{row}\n").repeat(100));
+    for (csv, words) in [
+        (doubled("::"), "there is `::` between its cells"),
+        (doubled("||"), "there is `||` between its cells"),
+        (doubled("~|~"), "there is `~|~` between its cells"),
+        (
+            format!("\"{HEADER}\"\n\"A,a@x.org,::1,u\"\n"),
+            "each line is in quotes as a whole",
+        ),
+        (
+            rows(HEADER, "A,a@x.org,::1,u,"),
+            "5 cells where the header has 4: there is a delimiter at the end of the row",
+        ),
+        (
+            rows(&format!("{HEADER},"), "A,a@x.org,::1,u"),
+            "4 cells where the header has 5: there is a delimiter at the end of the header",
+        ),
+        (
+            rows(HEADER, "\"1\",A,a@x.org,::1,u"),
+            "5 cells where the header has 4: the first one is a number of the row",
+        ),
+        (
+            rows(HEADER, "A,a@x.org,::1"),
+            "3 cells where the header has 4\n",
+        ),
+        (
+            rows(HEADER, "\"A \\\"B\\\" C\",a@x.org,::1,u"),
+            "a backslash before it",
+        ),
+    ] {
+        let said = refusal("users.csv", csv);
+        assert!(said.contains(words), "{said}");
+    }
+    for good in [
+        "name, email, ip, user_agent\nA, a@x.org, ::1, u\n",
+        "name,email,,ip,user_agent\nA,a@x.org,,::1,u\n",
+        "name,email,ip,user_agent,\nA,a@x.org,::1,u,\n",
+        "\"name\"|\"email\"|\"ip\"|\"user_agent\"\n\"A\"|\"a@x.org\"|\"::1\"|\"u\"\n",
+    ] {
+        score(good, &Server::good(), "").1.exits(0);
+    }
+    score(doubled("||"), &Server::good(), "--delimiter |")
+        .1
+        .exits(0);
+}
+
+#[test]
+fn what_is_nearly_jsonl_is_named_with_the_command_that_makes_it_right() {
+    let object = users::object("A");
+    let open = object.trim_end_matches('}');
+    for (content, what, fix) in [
+        (
+            format!("{object},\n{object},\n"),
+            "a comma after each object",
+            "sed",
+        ),
+        (
+            format!("\u{1e}{object}\n\u{1e}{object}\n"),
+            "json-seq",
+            "\\x1e",
+        ),
+        (format!("{open},\"x\":NaN}}\n"), "`NaN`", "null"),
+        (
+            format!("{open},\"x\":-Infinity}}\n"),
+            "`NaN` or `Infinity`",
+            "null",
+        ),
+        (
+            object.replace('"', "'") + "\n",
+            "single ones, as Python",
+            "json.dumps",
+        ),
+        (
+            format!("{{\"ok\":true,\"users\":[{object}]}}\n"),
+            "an array, \"users\"",
+            "`jq -c '.[\"users\"][]'`",
+        ),
+        (
+            object.replace("\"ip\":\"192.0.2.1\"", "\"lastLogin\":{\"ip\":\"::1\"}") + "\n",
+            "no member for `ip`",
+            "ip=/lastLogin/ip",
+        ),
+        (format!("{open},}}\n"), "not valid JSON", "`jq -c .`"),
+    ] {
+        let said = refusal("users.jsonl", content);
+        assert!(said.contains(what) && said.contains(fix), "{said}");
+        assert!(!said.contains("--format csv"), "{said}");
+    }
+    // Rows that have arrays, too.
+    let rows = format!("{open},\"orders\":[{{\"id\":1}}]}}\n");
+    let (place, server) = (Place::with("users.jsonl", rows), Server::good());
+    place
+        .run(&server, "users.jsonl -o scored.jsonl")
+        .done()
+        .exits(0);
+}
+
+#[test]
+fn archives_are_named_and_frames_that_are_skipped_are_read() {
+    let csv = users::csv(3);
+    let packed = zstd::encode_all(csv.as_bytes(), 0).unwrap();
+    let skipped = [&b"\x50\x2a\x4d\x18\x04\0\0\0\x01\0\0\0"[..], &packed].concat();
+    let (place, server) = (Place::with("users.csv.zst", &skipped), Server::good());
+    place
+        .run(&server, "users.csv.zst -o scored.csv")
+        .done()
+        .exits(0);
+    assert_eq!(server.calls(), 3);
+
+    let mut tar = b"users.csv".to_vec();
+    tar.resize(257, 0);
+    tar.extend_from_slice(b"ustar\x0000");
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    gzip.write_all(&tar).unwrap();
+    let mut utf32: Vec<u8> = csv
+        .chars()
+        .flat_map(|c| u32::from(c).to_le_bytes())
+        .collect();
+    for (content, what, fix) in [
+        (gzip.finish().unwrap(), "a tar archive", "`tar -xf`"),
+        (
+            b"\x04\x22\x4d\x18\x64\x40\xa7rest".to_vec(),
+            "lz4 data",
+            "`lz4 -d`",
+        ),
+        (b"\x1f\x9d\x90abc\x80\x81".to_vec(), "(.Z)", "`gunzip`"),
+        (utf32.clone(), "UTF-32 text", "UTF-32LE"),
+        (
+            [&b"\xff\xfe\0\0"[..], &utf32].concat(),
+            "UTF-32 text",
+            "-f UTF-32 ",
+        ),
+        (
+            {
+                utf32.reverse();
+                utf32
+            },
+            "UTF-32 text",
+            "UTF-32BE",
+        ),
+    ] {
+        let said = refusal("users.csv", content);
+        assert!(said.contains(what) && said.contains(fix), "{said}");
+    }
+}
