@@ -22,7 +22,7 @@ pub(super) fn announce(run: &PreparedRun, start: &Start) {
             tell_count(run, start);
             // It refuses nothing, and a nightly job need not hear of it each night.
             for oddity in start.count.iter().flat_map(FirstCount::oddities) {
-                tell(&printable(&format!("         {oddity}")));
+                tell(&printable(&format!("         warning: {oddity}")));
             }
         }
         let key = run.config.files.changes_key.as_deref();
