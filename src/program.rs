@@ -98,8 +98,15 @@ fn carry_out(command: Command) -> Result<Exit> {
 
 /// The text of a settings file, if it exists.
 fn settings_text(path: &Path) -> io::Result<Option<String>> {
-    match std::fs::read_to_string(path) {
-        Ok(text) => Ok(Some(text)),
+    match std::fs::read(path) {
+        Ok(text) => String::from_utf8(text).map(Some).map_err(|error| {
+            let is_utf16 = matches!(error.as_bytes(), [0xff, 0xfe, ..] | [0xfe, 0xff, ..]);
+            io::Error::other(if is_utf16 {
+                "it is UTF-16, as PowerShell writes it, and must be UTF-8"
+            } else {
+                "it is not UTF-8"
+            })
+        }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }

@@ -113,11 +113,34 @@ pub(crate) fn replace(path: &Path, mode: u32, content: &[u8]) -> io::Result<()> 
 /// The error of a file that cannot be made, with what to do if its directory does not exist.
 pub(crate) fn cannot_make(path: &Path, error: Error) -> Error {
     let directory = directory_of(path);
-    if error.comes_from(io::ErrorKind::NotFound) && !directory.exists() {
+    if let Some(why) = not_expanded(path) {
+        error.hint(why)
+    } else if error.comes_from(io::ErrorKind::NotFound) && !directory.exists() {
         error.hint(format!("create the directory `{}` first", shown(directory)))
     } else {
         error
     }
+}
+
+/// What starts a path that means something to a shell or another program, and that no file system knows.
+#[rustfmt::skip]
+const NOT_EXPANDED: [(&str, &str); 3] = [
+    ("~", "`~` is not expanded in quotes, in a settings file or after `=`: write the path of the home directory"),
+    ("$", "variables are not expanded in single quotes or in a settings file: write the path in full"),
+    ("s3://", "write a file, and copy it with `aws s3 cp`"),
+];
+
+/// Why a path leads nowhere that a shell would have expanded, or that is an address.
+pub(crate) fn not_expanded(path: &Path) -> Option<&'static str> {
+    let path = path.to_str()?;
+    let found = NOT_EXPANDED
+        .iter()
+        .find(|(start, _)| path.starts_with(start));
+    let is_address = || {
+        path.contains("://")
+            .then_some("write a file, and send it from there")
+    };
+    found.map(|(_, why)| *why).or_else(is_address)
 }
 
 /// Why this user can neither write to the file at `path` nor make files beside it; `None` where both can be done, or where

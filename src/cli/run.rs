@@ -179,6 +179,13 @@ impl RunArgs {
     /// # Errors
     /// Their number does not fit, a name that an output needs is missing, or rows would fill the terminal.
     fn inputs(&self) -> Result<Vec<Input>> {
+        // Word processors make them of hyphens.
+        let has_dash = |input: &&PathBuf| input.to_string_lossy().starts_with(['–', '—']);
+        if let Some(dashed) = self.input.iter().find(has_dash) {
+            let shown = as_typed(dashed);
+            return Err(Error::usage(format!("{shown} starts with a long dash"))
+                .hint("options start with one or two hyphens, as in `-o` and `--output`"));
+        }
         if self.files.directory.is_some() {
             if self.input.is_empty() || self.input.iter().any(|input| input == Path::new("-")) {
                 return Err(Error::usage("`--output-dir` needs the names of the inputs")

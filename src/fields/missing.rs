@@ -191,6 +191,9 @@ pub(crate) fn columns_line(word: &str, names: &[String]) -> String {
     format!("{word}s: {}{tail}", shown.join(", "))
 }
 
+/// The first column of a frame from Python, whose columns always have names.
+const FRAME_ROW: &str = "rescore_row";
+
 /// An error about a header, without the header's names if it may be a user: if a name looks like a user's value, or if
 /// hardly any is known. One that is only like a known name may be a user's: `Emil`, or the surname `Nahme`.
 ///
@@ -203,6 +206,9 @@ pub(crate) fn without_user(
     by_number: impl Fn(Field, usize) -> String,
     otherwise: &str,
 ) -> Error {
+    if header.first().is_some_and(|name| name == FRAME_ROW) {
+        return error;
+    }
     let mut values = { (1..).zip(header) }
         .filter_map(|(number, name)| value_in(name).map(|field| (number, field)));
     if let Some((number, field)) = values.next() {

@@ -18,10 +18,11 @@ use crate::base::text::quoted;
 /// What a row either has or has not, by the word for programs. It is worth a warning if more than this many percent of the rows
 /// have it: of good users, too, some are in an office network, use a script, or have a name of two characters.
 #[rustfmt::skip]
-const ODDITIES: [(&str, u64, &str); 6] = [
+const ODDITIES: [(&str, u64, &str); 7] = [
     ("null_word", 0, "have a word such as `NULL` for a value: `--null WORD` reads it as empty"),
     ("lost_character", 0, "have a U+FFFD, which stands for a character that is lost"),
     ("encoded_twice", 0, "have a text that was encoded twice, as `JÃ¼rgen` for `Jürgen`"),
+    ("escaped", 0, "have a name with a backslash before a quote or another backslash, as databases escape them"),
     (BOT, 25, "have the user agent of a bot or a script"),
     (PRIVATE, 10, "have a private or reserved address"),
     ("unusual_length", 10, "have a name, email address or user agent of an unusual length"),
@@ -109,6 +110,9 @@ impl Quality {
             is_null || is_null_word(name),
             foreign.contains(char::REPLACEMENT_CHARACTER),
             is_encoded_twice(&foreign),
+            ["\\\"", "\\'", "\\\\"]
+                .iter()
+                .any(|pair| name.contains(pair)),
             is_bot(agent),
             is_private(ip),
             !is_usual,
@@ -232,6 +236,10 @@ mod tests {
                 Some("encoded_twice"),
             ),
             ("J\u{fc}rgen", None),
+            ("O\\'Brien", Some("escaped")),
+            ("Ann \\\"Bee\\\" Lee", Some("escaped")),
+            ("Al \\\\ Fox", Some("escaped")),
+            ("CORP\\ann", None),
             ("CONCEI\u{c7}\u{c3}O \u{c3}NIMA", None),
             ("Fran\u{e7}ois d\u{2019}Orl\u{e9}ans", None),
             ("\u{738b} \u{4f1f} \u{c3}\u{bc}", None),

@@ -330,6 +330,12 @@ mod tests {
             (Phone, b"+0151 2345678", Reason::InvalidPhone),
             (Phone, b"000151 2345678", Reason::InvalidPhone),
             (Phone, b"+ (0)151 2345678", Reason::InvalidPhone),
+            // Neither the one nor the other.
+            (Phone, b"=+442079460958+1", Reason::InvalidPhone),
+            (Phone, b"=\"+442079460958", Reason::InvalidPhone),
+            (Phone, b"tel:+442079460958;ext=5", Reason::InvalidPhone),
+            (Phone, b"fax:+442079460958", Reason::InvalidPhone),
+            (Phone, b"'+442079460958'", Reason::StrayQuotes),
             (Name, b"Jane\0", Reason::NulByte),
             (Name, b"Jane\xff", Reason::NotUtf8),
             // Quotes that are not those of the file's format.
@@ -392,6 +398,12 @@ mod tests {
                 "+442079460958",
             ),
             ("+\u{664}\u{664} 20 7946 0958", "+442079460958"),
+            // What keeps a spreadsheet from making a number of it, and a link.
+            ("'+442079460958", "+442079460958"),
+            ("\u{2019}0044 20 7946 0958", "+442079460958"),
+            ("=\"+442079460958\"", "+442079460958"),
+            ("tel:+44-20-7946-0958", "+442079460958"),
+            ("TEL:+442079460958.0", "+442079460958"),
         ] {
             let rules = rules(Invalid::Reject);
             let request = request(&[(Phone, written.as_bytes())], &rules).unwrap();

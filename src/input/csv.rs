@@ -395,7 +395,7 @@ fn mapped(
         }
         let by_number =
             |field, number| format!(" and give columns by number, as in `--map {field}={number}`");
-        let otherwise = "name the columns with `--map FIELD=COLUMN`: `head -1` shows them";
+        let otherwise = "name the columns with `--map FIELD=COLUMN`";
         fields::without_user(error, names, file, by_number, otherwise)
     })
 }

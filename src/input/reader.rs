@@ -363,7 +363,10 @@ pub(crate) fn fix(reason: Reason) -> String {
         Reason::NotJson | Reason::NotAnObject => {
             "put each object on one line, with `jq -c '.[]'` for an array and with `jq -c .` otherwise"
         }
-        Reason::Ragged | Reason::TextAfterQuote => "check the header, the quotes and `--delimiter`",
+        Reason::Ragged => "check the header, the quotes and `--delimiter`",
+        Reason::TextAfterQuote => {
+            "check the quotes and `--delimiter`; where backslashes escape quotes, `sed 's/\\\\\"/\"\"/g'` doubles them"
+        }
         Reason::StrayQuotes => {
             "in CSV, a quote follows the delimiter without a space; `--quotes off` reads quotes as ordinary characters"
         }

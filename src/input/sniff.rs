@@ -103,10 +103,8 @@ fn refuse_json(format: FormatChoice, buffer: &Buffer) -> Result<()> {
     let name = &*buffer.source.name;
     // `[` may be alone on the first line.
     if *first == b'[' && matches!(next, None | Some(b'{')) {
-        return Err(Error::usage(format!(
-            "cannot read {name}: it is a JSON array, and JSONL has one object per line"
-        ))
-        .hint("`jq -c '.[]'` puts each object on one line"));
+        let what = "it is a JSON array, and JSONL has one object per line";
+        return Err(cannot_read(name, what).hint("`jq -c '.[]'` puts each object on one line"));
     }
     if *first == b'{' && matches!(next, None | Some(b'"' | b'}')) && format != FormatChoice::Jsonl {
         return Err(Error::usage(format!(
@@ -129,20 +127,17 @@ pub(super) fn refuse_other_cells(header: &str, names: &[String], file: &str) -> 
         && header.trim_start().starts_with('"')
         && has_names(only)
     {
-        return Err(Error::usage(format!(
-            "cannot read {file}: each line is in quotes as a whole"
-        ))
-        .hint("`sed -E 's/^\"|\"\\r?$//g; s/\"\"/\"/g'` takes these quotes off"));
+        return Err(cannot_read(file, "each line is in quotes as a whole")
+            .hint("`sed -E 's/^\"|\"\\r?$//g; s/\"\"/\"/g'` takes these quotes off"));
     }
     let mut between = { header.split(|c| !is_between(c)) }.filter(|it| !it.is_empty());
     let first = between.next().unwrap_or_default();
     let is_one = between.clone().count() > 0 && between.all(|it| it == first);
     if first.len() > 1 && is_one && has_names(header) {
-        return Err(Error::usage(format!(
-            "cannot read {file}: there is {} between its cells, and a delimiter is one character",
-            quoted(first)
-        ))
-        .hint(format!(
+        let between = quoted(first);
+        let what =
+            format!("there is {between} between its cells, and a delimiter is one character");
+        return Err(cannot_read(file, &what).hint(format!(
             "`perl -pe 's/\\Q{first}\\E/\\t/g'` makes tabs of it; `--delimiter` reads the file as it is"
         )));
     }
@@ -166,35 +161,30 @@ pub(super) fn refuse_other_text(first: Option<&[u8]>, file: &str) -> Result<()> 
     };
     let first = String::from_utf8_lossy(first);
     let mut objects = serde_json::Deserializer::from_str(&first).into_iter::<&RawValue>();
-    if let (Some(Ok(_)), Some(Ok(_))) = (objects.next(), objects.next()) {
-        return Err(Error::usage(format!(
-            "cannot read {file}: its objects follow each other on one line, and JSONL has one object per line"
-        ))
-        .hint("`jq -c .` puts each object on one line"));
-    }
-    if raw_json::members(&first, |_, _| ()).is_err_and(|error| error.is_eof()) {
-        return Err(Error::usage(format!(
-            "cannot read {file}: its objects extend over several lines, and JSONL has one object per line"
-        ))
-        .hint("`jq -c .` puts each object on one line"));
-    }
-    let is_object = |repair: fn(&str) -> String| raw_json::members(&repair(&first), |_, _| ());
-    if let Some((_, what, fix)) = SPOILT
-        .iter()
-        .find(|(repair, ..)| is_object(*repair).is_ok())
+    let is_object = |text: &str| raw_json::members(text, |_, _| ());
+    let (what, fix) = if let (Some(Ok(_)), Some(Ok(_))) = (objects.next(), objects.next()) {
+        ("its objects follow each other on one line", ONE_PER_LINE)
+    } else if is_object(&first).is_err_and(|error| error.is_eof()) {
+        ("its objects extend over several lines", ONE_PER_LINE)
+    } else if let Some((_, what, fix)) =
+        { SPOILT.iter() }.find(|it| is_object(&it.0(&first)).is_ok())
     {
-        return Err(Error::usage(format!("cannot read {file} as JSONL: {what}")).hint(*fix));
-    }
-    if first.trim_start().starts_with('{') {
-        return Err(Error::usage(format!(
-            "cannot read {file} as JSONL: its first line is not valid JSON"
-        ))
-        .hint("`jq -c .` says where"));
-    }
-    Err(Error::usage(format!(
-        "cannot read {file} as JSONL: none of its first lines is an object"
-    ))
-    .hint("`--format csv` reads CSV, whatever the file's name"))
+        (*what, *fix)
+    } else if first.trim_start().starts_with('{') {
+        ("its first line is not valid JSON", "`jq -c .` says where")
+    } else {
+        (
+            "none of its first lines is an object",
+            "`--format csv` reads CSV, whatever the file's name",
+        )
+    };
+    Err(cannot_read(file, what).hint(fix))
+}
+
+const ONE_PER_LINE: &str = "`jq -c .` puts each object on one line, as JSONL has them";
+
+fn cannot_read(file: &str, what: &str) -> Error {
+    Error::usage(format!("cannot read {file}: {what}"))
 }
 
 /// The error for a file of one object, if all users are in a member of it.
@@ -207,12 +197,9 @@ pub(super) fn wrapped(object: &str, file: &str) -> Option<Error> {
         }
     });
     let key = printable(array?);
-    let error = Error::usage(format!(
-        "cannot read {file}: it is one object with an array, {key}, and JSONL has one object per line"
-    ));
-    Some(error.hint(format!(
-        "`jq -c '.[{key}][]'` puts each object of the array on one line"
-    )))
+    let what = format!("it is one object with an array, {key}, and JSONL has one object per line");
+    let fix = format!("`jq -c '.[{key}][]'` puts each object of the array on one line");
+    Some(cannot_read(file, &what).hint(fix))
 }
 
 /// The place of the first line that looks like a header, as names of fields are in it. Titles and comments are above the header

@@ -203,11 +203,12 @@ fn unreadable(name: &str, compressed: bool, error: io::Error) -> Error {
     let damaged = compressed && error.raw_os_error().is_none();
     if !damaged {
         let cannot = Error::usage(format!("cannot read {name}")).because(error);
+        let why = own_file::not_expanded(Path::new(name.trim_matches('`')));
         return match fetch(name) {
+            None => why.into_iter().fold(cannot, Error::hint),
             Some(command) => cannot.hint(format!(
                 "rescore reads files and standard input: `{command} | rescore run - -o scored.csv`"
             )),
-            None => cannot,
         };
     }
     if error.kind() == io::ErrorKind::UnexpectedEof {

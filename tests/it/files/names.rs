@@ -1,9 +1,10 @@
-//! Names of files and columns with terminal escape sequences, as a download, an archive or a glob may bring them.
+//! Names of files and columns: with terminal escape sequences, as a download, an archive or a glob may bring them, in other forms
+//! of the same letters, and paths that mean something to a shell.
 
 use serde_json::Value;
 
 use crate::support::process::{Place, clean};
-use crate::support::server::{Server, good, status};
+use crate::support::server::{Request, Server, good, status};
 use crate::support::users;
 
 /// Renames the window, rings the bell, returns to the start of the line, forges a line, and reverses what follows.
@@ -88,4 +89,104 @@ fn no_argument_that_is_refused_steers_a_terminal() {
         done.exits(2);
         clean("standard error", &done.stderr);
     }
+}
+
+#[test]
+fn names_and_values_that_look_the_same_are_the_same() {
+    // As files from a Mac have them, and as they are typed.
+    let rows = "Ann Lee,a@x.org,::1,u,Zu\u{308}rich\nBob Roe,b@x.org,::1,u,Z\u{fc}rich\nCy Doe,c@x.org,::1,u,Zurich\n";
+    let objects = rows.lines().map(|row| {
+        let cells: Vec<_> = row.split(',').collect();
+        format!(
+            r#"{{"nom_pre\u0301f":"{}","email":"{}","ip":"::1","user_agent":"u","ville":"{}"}}"#,
+            cells[0], cells[1], cells[4]
+        ) + "\n"
+    });
+    let csv = format!("nom_pre\u{301}f,email,ip,user_agent,ville\n{rows}");
+    for (name, content) in [("users.csv", csv), ("users.jsonl", objects.collect())] {
+        let (place, server) = (Place::with(name, content), Server::good());
+        let run = place.run(&server, [name, "-o", "scored", "-c", "1"]);
+        let done = run.args([
+            "--map",
+            "name=nom_pr\u{e9}f",
+            "--only",
+            "ville=Zu\u{308}rich",
+        ]);
+        done.done().exits(0);
+        let names: Vec<_> = server.requests().iter().map(Request::name).collect();
+        assert_eq!(names, ["Ann Lee", "Bob Roe"], "{name}");
+    }
+}
+
+#[test]
+fn a_path_that_only_a_shell_or_another_program_knows_is_named() {
+    let server = Server::good();
+    let place = Place::with("users.csv", users::csv(1));
+    place.write("home.toml", "output = \"$HOME/scored.csv\"\n");
+    let utf16 = "rate = \"5/s\"\n".encode_utf16().flat_map(u16::to_le_bytes);
+    place.write(
+        "utf16.toml",
+        [0xff, 0xfe].into_iter().chain(utf16).collect::<Vec<u8>>(),
+    );
+    place.write("latin1.toml", b"output = \"\xfc\"\n");
+    for (args, words) in [
+        (
+            &["users.csv", "-o", "~/scored.csv"][..],
+            "`~` is not expanded",
+        ),
+        (&["~/users.csv", "-o", "scored.csv"], "`~` is not expanded"),
+        (
+            &["users.csv", "--config", "home.toml"],
+            "variables are not expanded",
+        ),
+        (
+            &["users.csv", "-o", "s3://bucket/scored.csv"],
+            "`aws s3 cp`",
+        ),
+        (
+            &["users.csv", "-o", "gs://bucket/scored.csv"],
+            "write a file",
+        ),
+        (
+            &["users.csv", "-o", "none/scored.csv"],
+            "create the directory `none` first",
+        ),
+        (
+            &["users.csv", "\u{2013}o", "scored.csv"],
+            "starts with a long dash",
+        ),
+        (
+            &["users.csv", "\u{2014}output=scored.csv"],
+            "starts with a long dash",
+        ),
+        (&["users.csv", "--config", "utf16.toml"], "it is UTF-16"),
+        (&["users.csv", "--config", "latin1.toml"], "it is not UTF-8"),
+    ] {
+        place
+            .run(&server, args.iter().copied())
+            .done()
+            .exits(2)
+            .says(words);
+    }
+    // Names that only look like these.
+    place.write("users~.csv", users::csv(1));
+    place
+        .run(&server, ["users~.csv", "-o", "cost$.csv"])
+        .done()
+        .exits(0);
+    assert_eq!(server.calls(), 1);
+}
+
+#[test]
+fn quotes_around_a_variable_are_left_out_and_said() {
+    let (place, server) = (Place::with("users.csv", users::csv(1)), Server::good());
+    let run = place
+        .run(&server, "users.csv -o scored.csv")
+        .env("RESCORE_API_KEY", "\"test-key\"");
+    let done = run.done();
+    done.exits(0)
+        .says("the quotes around RESCORE_API_KEY are left out");
+    done.silent_about("test-key");
+    let done = place.run(&server, "users.csv -o again.csv").done();
+    done.exits(0).silent_about("quotes");
 }

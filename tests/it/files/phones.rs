@@ -219,3 +219,45 @@ fn a_user_is_forgotten_by_a_national_number() {
     forget("--phone-region CH --ledger l").exits(1);
     forget(region).exits(0).prints("0 left");
 }
+
+#[test]
+fn a_number_of_json_is_a_phone_number_without_its_plus() {
+    let row = |name: &str, phone: &str| {
+        format!(
+            r#"{{"name":"{name}","email":"a@x.org","phone":{phone},"ip":"::1","user_agent":"u"}}"#
+        )
+    };
+    // The last four are no numbers, or have no digits alone.
+    let phones = [
+        "2025550123",
+        "2025550124.0",
+        "12025550125",
+        "0.5",
+        "1e9",
+        "-2025550123",
+        "true",
+        "{}",
+    ];
+    let rows: Vec<_> = phones
+        .iter()
+        .map(|phone| row(phone.trim_matches(['{', '}']), phone))
+        .collect();
+    let us = pairs([
+        ("2025550123", "+12025550123"),
+        ("2025550124.0", "+12025550124"),
+        ("12025550125", "+12025550125"),
+    ]);
+    let mut dropped = us.clone();
+    dropped.extend(pairs([("0.5", ""), ("1e9", "")]));
+    for (args, expected) in [
+        ("--phone-region US", us),
+        ("--phone-region US --invalid drop", dropped),
+        ("--phone-region +", pairs([("12025550125", "+12025550125")])),
+        ("", pairs([])),
+    ] {
+        let (place, server) = (Place::with("users.jsonl", rows.join("\n")), Server::good());
+        let run = place.run(&server, "users.jsonl -o scored.jsonl").args(args);
+        run.done().exits(1);
+        assert_eq!(self::phones(&server), expected, "{args}");
+    }
+}

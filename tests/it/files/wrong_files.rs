@@ -102,7 +102,7 @@ fn a_file_of_another_kind_is_named_with_the_way_out() {
         .says("`--format jsonl`");
     done.silent_about("example.com");
     let done = refused("users.csv", csv, "--format jsonl");
-    done.says("cannot read `users.csv` as JSONL")
+    done.says("none of its first lines is an object")
         .says("`--format csv`");
 }
 
