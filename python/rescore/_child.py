@@ -123,7 +123,7 @@ class Child:
     def rows(self) -> Iterator[list[str]]:
         """The rows that come back, the header first."""
         csv.field_size_limit(max(csv.field_size_limit(), LONGEST_CELL))
-        return csv.reader(io.TextIOWrapper(io.BufferedReader(self.stdout, 1 << 16), encoding="utf-8", newline=""))
+        return csv.reader(io.TextIOWrapper(io.BufferedReader(self.stdout, 1 << 16), encoding="utf-8-sig", errors="replace", newline=""))
 
     def discard(self) -> None:
         """Reads to the end, so that the child is not held back by what nobody reads."""

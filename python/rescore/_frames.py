@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ._child import Child
-from ._program import arguments, find
+from ._program import arguments, find, plain, without_exponent
 from ._progress import Progress
 
 # The first column that is sent: where a row belongs, also if only a part of the rows comes back.
@@ -47,15 +47,28 @@ class Pandas:
         self.names = [str(name) for name in self.sent.columns]
 
     def is_text(self, column: Any) -> bool:
-        present = column.dropna()
-        first = present.iloc[0] if len(present) else ""
-        return self.pandas.api.types.is_scalar(first) and not isinstance(first, bytes)
+        return self.has_only_text(column) or any(self.cell(value) is not None for value in column.dropna().to_numpy()) or column.isna().all()
+
+    def has_only_text(self, column: Any) -> bool:
+        return getattr(column.dtype, "kind", "O") in "biumM" or isinstance(column.dtype, self.pandas.StringDtype)
+
+    def cell(self, value: Any) -> str | None:
+        """A value as text, if it is one that is not missing, and neither bytes nor a list or the like."""
+        types = self.pandas.api.types
+        return None if not types.is_scalar(value) or isinstance(value, bytes) or self.pandas.isna(value) else plain(value)
+
+    def cells(self, column: Any) -> Any:
+        if self.has_only_text(column):
+            return column
+        return self.pandas.Series([self.cell(value) for value in column.to_numpy()], column.index, dtype=object)
 
     def text(self, start: int) -> bytes:
         part = self.sent.iloc[start : start + CHUNK]
         part = part.set_axis(range(start, start + len(part)), axis=0)
-        # With CR in the line ends, a CR in a cell is quoted by all versions. Missing values of all kinds become empty.
-        return part.to_csv(header=False, lineterminator="\r\n").encode("utf-8", "replace")  # type: ignore[no-any-return]
+        part = self.pandas.DataFrame({at: self.cells(part.iloc[:, at]) for at in range(part.shape[1])}, part.index)
+        # With CR in the line ends, a CR in a cell is quoted by all versions. Missing values of all kinds become empty. A text that
+        # is none of Unicode stays what it is, and the program fails its row.
+        return part.to_csv(header=False, lineterminator="\r\n", errors="surrogatepass").encode("utf-8", "surrogatepass")  # type: ignore[no-any-return]
 
     def with_columns(self, columns: Mapping[str, Column], scores: str) -> Any:
         text = "str" if int(self.pandas.__version__.split(".")[0]) >= 3 else object
@@ -67,14 +80,20 @@ class Polars:
     def __init__(self, frame: Any):
         self.polars = importlib.import_module("polars")
         self.frame, self.rows = frame, len(frame)
-        not_text = (self.polars.Binary, self.polars.Object)
         schema = frame.schema.items()
-        self.names = [name for name, of in schema if name != ROW and not of.is_nested() and of not in not_text]
+        self.names = [name for name, of in schema if name != ROW and of != self.polars.Binary and self.is_text(frame.select(name))]
         self.sent = frame.select(self.names)
+
+    def is_text(self, column: Any) -> bool:
+        try:
+            column.head(1).write_csv()
+        except self.polars.exceptions.PolarsError:
+            return False
+        return True
 
     def text(self, start: int) -> bytes:
         part = self.sent.slice(start, CHUNK).with_row_index(ROW, offset=start)
-        return part.write_csv(include_header=False, quote_style="non_numeric").encode()  # type: ignore[no-any-return]
+        return part.write_csv(include_header=False, quote_style="non_numeric", float_scientific=False).encode()  # type: ignore[no-any-return]
 
     def with_columns(self, columns: Mapping[str, Column], scores: str) -> Any:
         of, text = {scores: self.polars.Float64}, self.polars.String
@@ -89,16 +108,15 @@ class Arrow:
         self.names = self.sent.column_names
 
     def is_text(self, of: Any) -> bool:
-        types = self.arrow.types
         try:
             self.arrow.array([], of).cast(self.arrow.string())
         except self.arrow.ArrowException:
             return False
-        return not (types.is_binary(of) or types.is_large_binary(of) or types.is_fixed_size_binary(of) or types.is_nested(of))
+        return not self.arrow.types.is_nested(of) and "binary" not in str(getattr(of, "storage_type", of))
 
     def text(self, start: int) -> bytes:
         part = self.sent.slice(start, CHUNK)
-        return arrow_text([column.cast(self.arrow.string()) for column in part.columns], start, part.num_rows)
+        return arrow_text(part.columns, start, part.num_rows)
 
     def with_columns(self, columns: Mapping[str, Column], scores: str) -> Any:
         table, of, text = self.table, {scores: self.arrow.float64()}, self.arrow.string()
@@ -110,9 +128,16 @@ class Arrow:
 
 
 def arrow_text(columns: list[Any], start: int, rows: int) -> bytes:
-    """Columns of text as CSV, each row after its number."""
+    """Columns that can be text as CSV, each row after its number."""
     arrow, to_csv = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.csv")
-    numbered = [arrow.array(range(start, start + rows)), *columns]
+
+    def text(column: Any) -> Any:
+        of, cells = column.type, column.cast(arrow.string())
+        if not arrow.types.is_floating(of.value_type if arrow.types.is_dictionary(of) else of):
+            return cells
+        return arrow.array([cell and without_exponent(cell) for cell in cells.to_pylist()], arrow.string())
+
+    numbered = [arrow.array(range(start, start + rows)), *map(text, columns)]
     table, made = arrow.table(numbered, [str(at) for at in range(len(numbered))]), io.BytesIO()
     to_csv.write_csv(table, made, to_csv.WriteOptions(include_header=False))
     return made.getvalue()
@@ -132,9 +157,10 @@ def source(frame: Any) -> Source:
 
 
 def header(names: Sequence[str]) -> bytes:
+    """The first line. Its mark says that all is UTF-8, so that a text that is not fails its row, and not the frame."""
     line = io.StringIO()
     csv.writer(line).writerow([ROW, *names])
-    return line.getvalue().encode()
+    return line.getvalue().encode("utf-8-sig", "surrogatepass")
 
 
 def chunks(of: Source) -> Iterator[bytes]:

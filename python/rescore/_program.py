@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import sysconfig
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from typing import Any
 
 
@@ -34,8 +36,17 @@ def arguments(options: Mapping[str, Any]) -> Iterator[str]:
         if value is True:
             yield flag
         elif isinstance(value, Mapping):
-            yield from (f"{flag}={key}={one}" for key, one in value.items())
+            yield from (f"{flag}={key}={plain(one)}" for key, one in value.items())
         elif isinstance(value, (list, tuple)):
-            yield from (f"{flag}={one}" for one in value)
+            yield from (f"{flag}={plain(one)}" for one in value)
         elif value is not None and value is not False:
-            yield f"{flag}={value}"
+            yield f"{flag}={plain(value)}"
+
+
+def plain(value: Any) -> str:
+    """A value as text, a number without an exponent: neither a price nor a phone number has one."""
+    return value if isinstance(value, str) else without_exponent(str(value))
+
+
+def without_exponent(number: str) -> str:
+    return format(Decimal(number), "f") if re.fullmatch(r"-?[0-9.]+[eE][-+]?[0-9]+", number) else number

@@ -27,7 +27,7 @@ import pyarrow  # type: ignore[import-untyped]
 from pyspark import SparkFiles
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DoubleType, StringType, StructType
+from pyspark.sql.types import DoubleType, FloatType, StringType, StructType
 
 from ._child import Child
 from ._frames import FORM, arrow_text, header
@@ -73,8 +73,11 @@ def score(
     schema = StructType(list(frame.schema.fields))
     for name in ADDED:
         schema.add(prefix + name, DoubleType() if name == "risk_score" else StringType())
-    # Spark itself finds nested fields, evaluates expressions and makes text of them.
-    sent = [(F.col(at) if isinstance(at, str) else at).cast("string").alias(SENT + name) for name, at in fields.items()]
+    # Spark itself finds nested fields, evaluates expressions and makes text of them; its floats have exponents.
+    columns = {SENT + name: F.col(at) if isinstance(at, str) else at for name, at in fields.items()}
+    kinds = frame.select(*columns.values()).schema
+    is_float = [isinstance(kind.dataType, (DoubleType, FloatType)) for kind in kinds]
+    sent = [(at if float_ else at.cast("string")).alias(name) for (name, at), float_ in zip(columns.items(), is_float)]
     # A row that fails is data, with its reason; it must not fail the task.
     options = {"accept_failures": "100%", **options, "prefix": "", "reason_column": "reason", **FORM}
     words = list(arguments(options))
@@ -135,8 +138,9 @@ def shipped(word: str) -> str:
 def with_answers(batch: pyarrow.RecordBatch, sent: int, answers: list[list[str]], prefix: str) -> pyarrow.RecordBatch:
     """A batch with its answers in place of its last columns."""
     kept = batch.num_columns - sent
-    # Spark may use the other type of text of Arrow; it is that of what was sent.
-    text = batch.schema.field(kept).type
+    # Spark may use the other type of text of Arrow; it is that of the texts that were sent.
+    sent_types = [field.type for field in list(batch.schema)[kept:]]
+    text = next((of for of in sent_types if not pyarrow.types.is_floating(of)), pyarrow.string())
     columns, schema = batch.columns[:kept], list(batch.schema)[:kept]
     for name, cells in zip(ADDED, zip(*answers)):
         of = pyarrow.float64() if name == "risk_score" else text

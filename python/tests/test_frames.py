@@ -14,6 +14,7 @@ import pytest
 from conftest import Start
 
 import rescore
+from rescore._frames import chunks, source
 
 # The rows: two with verdicts (one is called like a missing value), one without a name, one without an address, and one
 # that is empty but for its id.
@@ -125,6 +126,57 @@ def test_what_settings_say_about_files_does_not_count_and_no_value_is_no_option(
     (tmp_path / "rescore" / "config.toml").write_text('output = "x.csv"\nquotes = "off"\nencoding = "windows-1252"\n')
     scored = rescore.score(of_pandas(), sandbox=True, phone_region="US", prefix=None, api_key=None)
     assert cells(scored, "reason") == REASONS
+
+
+def of_all_types() -> list[Any]:
+    """Frames with columns of types that can be text, and of others; the phone is a float."""
+    people = {"name": ["Ann", "Bob"], "ip": ["192.0.2.1"] * 2, "user_agent": ["curl/8"] * 2, "phone": [12025550123.0, 12025550124.0]}
+    small, bytes_ = [1e-7, 1e20], [b"\xff", b"\x00"]
+    mixed = pandas.Series([{"a": 1}, "x"], dtype=object)
+    of_pandas = pandas.DataFrame({
+        **people, "small": small, "bytes": bytes_, "mixed": mixed, "days": pandas.to_timedelta([1, 2], "D"),
+        "of": pandas.interval_range(0, 2), "kind": pandas.Categorical(small), "complex": [1j, 2j],
+        "sparse": pandas.arrays.SparseArray(small), "list": pandas.Series([[1], None], dtype=pandas.ArrowDtype(pyarrow.list_(pyarrow.int64()))),
+    })  # fmt: skip
+    of_polars = polars.DataFrame({
+        **people, "small": small, "bytes": bytes_, "days": [datetime.timedelta(1)] * 2, "struct": [{"a": 1}] * 2, "none": [None] * 2,
+        "object": polars.Series([object(), object()], dtype=polars.Object),
+    })  # fmt: skip
+    of_arrow = pyarrow.table({
+        **people, "small": small, "bytes": pyarrow.array(bytes_).dictionary_encode(), "view": pyarrow.array(bytes_, pyarrow.binary_view()),
+        "uuid": pyarrow.array([b"0" * 16] * 2, pyarrow.uuid()), "month": pyarrow.array([pyarrow.MonthDayNano([1, 2, 3])] * 2),
+    })  # fmt: skip
+    return [of_pandas, of_polars, of_arrow]
+
+
+@pytest.mark.parametrize("frame", of_all_types(), ids=KINDS)
+def test_columns_of_any_type_pass_through_and_floats_are_plain_decimals(frame: Any, service: Start) -> None:
+    names = frame.column_names if isinstance(frame, pyarrow.Table) else list(frame.columns)
+    sent = b"".join(chunks(source(frame))).decode()
+    assert "12025550123" in sent and "0.0000001" in sent and "100000000000000000000" in sent
+    assert not {"bytes", "view", "uuid", "month", "struct", "object", "list"} & set(sent.splitlines()[0].split(","))
+    scored = rescore.score(frame, phone_region="US", price=1e-5, **service().options)
+    assert cells(scored, "reason") == [None, None]
+    back = scored.select(names) if isinstance(frame, pyarrow.Table) else scored[names]
+    if "object" in names:  # Polars does not compare these.
+        back, frame = back.drop("object"), frame.drop("object")
+    assert same(back, frame)
+
+
+def test_a_text_that_is_none_of_unicode_and_a_nul_fail_only_their_rows(service: Start) -> None:
+    one = service()
+    users = {"name": ["Ann \udc80", "Zo\u00eb", "Bob\0", "Cy"], "note": ["", "", "", "\ud83d"]}
+    frame = pandas.DataFrame({name: pandas.Series(values, dtype=object) for name, values in users.items()})
+    scored = rescore.score(frame, set={"email": "a@example.com", "ip": "192.0.2.1", "user_agent": "curl"}, **one.options)
+    assert cells(scored, "reason") == ["not_utf8", None, "nul_byte", None]
+    assert one.billed() == 2
+    assert scored["note"].tolist() == users["note"]
+
+
+def test_what_is_missing_is_said_of_the_columns_of_the_frame(service: Start) -> None:
+    with pytest.raises(rescore.Error) as error:
+        rescore.score(pandas.DataFrame({"a": [1], "b": [2]}), sandbox=True)
+    assert not any(word in str(error.value) for word in ["head", "no-header", "first row"])
 
 
 def test_a_frame_of_no_known_kind_is_refused(tmp_path: Path) -> None:
