@@ -99,14 +99,11 @@ fn carry_out(command: Command) -> Result<Exit> {
 /// The text of a settings file, if it exists.
 fn settings_text(path: &Path) -> io::Result<Option<String>> {
     match std::fs::read(path) {
-        Ok(text) => String::from_utf8(text).map(Some).map_err(|error| {
-            let is_utf16 = matches!(error.as_bytes(), [0xff, 0xfe, ..] | [0xfe, 0xff, ..]);
-            io::Error::other(if is_utf16 {
-                "it is UTF-16, as PowerShell writes it, and must be UTF-8"
-            } else {
-                "it is not UTF-8"
-            })
-        }),
+        Ok(text) if matches!(*text, [0xff, 0xfe, ..] | [0xfe, 0xff, ..]) => {
+            let what = "it is UTF-16, as PowerShell writes it, and must be UTF-8";
+            Err(io::Error::other(what))
+        }
+        Ok(text) => String::from_utf8(text).map(Some).map_err(io::Error::other),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }

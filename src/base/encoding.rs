@@ -130,10 +130,9 @@ const ICELANDIC: &str = "ðþÐÞáéíóúýæöÁÉÍÓÚÝÆÖ";
 pub(crate) fn oddities(text: &str) -> (usize, usize) {
     let is_letter = |c: char| c.is_alphabetic() && !SIGNS.contains(c);
     let is_sign = |c: char| {
-        SIGNS.contains(c)
-            || matches!(c, '\u{80}'..='\u{bf}' | '\u{2c6}'..='\u{2dd}' | '\u{2010}'..='\u{2bff}' | '\u{fffd}')
-                && !is_letter(c)
-                && !WITHIN_WORDS.contains(c)
+        matches!(c, 'ƒ' | '\u{80}'..='\u{bf}' | '\u{2c6}'..='\u{2dd}' | '\u{2010}'..='\u{2bff}' | '\u{fffd}')
+            && !is_letter(c)
+            && !WITHIN_WORDS.contains(c)
     };
     let (mut fitting, mut odd, mut icelandic, mut not_icelandic) = (0, 0, 0, 0);
     let (mut before, mut characters) = (' ', text.chars().peekable());
@@ -165,15 +164,13 @@ pub(crate) fn oddities(text: &str) -> (usize, usize) {
 
 /// The letters that nearly all code pages of MS-DOS have, from byte 0x80 on.
 const DOS_LETTERS: &str = "ÇüéâäàåçêëèïîìÄÅÉæÆôöòûùÿÖÜ¢£¥₧ƒáíóúñÑ";
-/// Their `ß`.
-const DOS_SHARP_S: u8 = 0xe1;
 
 /// A text of MS-DOS, with U+FFFD for what depends on its code page.
 pub(crate) fn decode_dos(bytes: &[u8]) -> String {
     let letters: Vec<_> = DOS_LETTERS.chars().collect();
     let decode = |byte: &u8| match byte {
         0..0x80 => char::from(*byte),
-        &DOS_SHARP_S => 'ß',
+        0xe1 => 'ß',
         _ => { letters.get(usize::from(*byte) - 0x80) }.map_or(char::REPLACEMENT_CHARACTER, |c| *c),
     };
     bytes.iter().map(decode).collect()

@@ -122,25 +122,22 @@ pub(crate) fn cannot_make(path: &Path, error: Error) -> Error {
     }
 }
 
-/// What starts a path that means something to a shell or another program, and that no file system knows.
+/// What paths have that mean something to a shell or another program, and that no file system knows.
 #[rustfmt::skip]
 const NOT_EXPANDED: [(&str, &str); 3] = [
     ("~", "`~` is not expanded in quotes, in a settings file or after `=`: write the path of the home directory"),
     ("$", "variables are not expanded in single quotes or in a settings file: write the path in full"),
-    ("s3://", "write a file, and copy it with `aws s3 cp`"),
+    ("://", "write a file, and copy it from there, for instance with `aws s3 cp`"),
 ];
 
 /// Why a path leads nowhere that a shell would have expanded, or that is an address.
 pub(crate) fn not_expanded(path: &Path) -> Option<&'static str> {
     let path = path.to_str()?;
-    let found = NOT_EXPANDED
+    let is_it = |mark: &str| path.starts_with(mark) || mark == "://" && path.contains(mark);
+    NOT_EXPANDED
         .iter()
-        .find(|(start, _)| path.starts_with(start));
-    let is_address = || {
-        path.contains("://")
-            .then_some("write a file, and send it from there")
-    };
-    found.map(|(_, why)| *why).or_else(is_address)
+        .find(|(mark, _)| is_it(mark))
+        .map(|(_, why)| *why)
 }
 
 /// Why this user can neither write to the file at `path` nor make files beside it; `None` where both can be done, or where

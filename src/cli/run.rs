@@ -182,8 +182,8 @@ impl RunArgs {
         // Word processors make them of hyphens.
         let has_dash = |input: &&PathBuf| input.to_string_lossy().starts_with(['–', '—']);
         if let Some(dashed) = self.input.iter().find(has_dash) {
-            let shown = as_typed(dashed);
-            return Err(Error::usage(format!("{shown} starts with a long dash"))
+            let what = as_typed(dashed) + " starts with a long dash";
+            return Err(Error::usage(what)
                 .hint("options start with one or two hyphens, as in `-o` and `--output`"));
         }
         if self.files.directory.is_some() {

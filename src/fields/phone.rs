@@ -97,13 +97,7 @@ pub(super) fn international(value: Cow<'_, str>) -> Result<Cow<'_, str>, NotInte
     let whole = match decimals(number) {
         Some((digits, "0")) => digits,
         // More zeros may be the end of a number with a dot in it.
-        Some(_) => {
-            let bare = number.to_owned();
-            return Err(NotInternational {
-                written: value,
-                bare,
-            });
-        }
+        Some(_) => "",
         None => number,
     };
     let plain: String = whole.chars().map(ascii).collect();

@@ -167,8 +167,8 @@ impl Buffer {
 /// The length of the byte order marks that these bytes start with.
 #[inline]
 pub(super) fn marks_at(bytes: &[u8]) -> usize {
-    let (marks, _) = bytes.as_chunks::<{ BYTE_ORDER_MARK.len() }>();
-    let marks = marks.iter().take_while(|mark| *mark == BYTE_ORDER_MARK);
+    let starts = bytes.chunks(BYTE_ORDER_MARK.len());
+    let marks = starts.take_while(|start| *start == BYTE_ORDER_MARK);
     marks.count() * BYTE_ORDER_MARK.len()
 }
 

@@ -84,8 +84,8 @@ impl CsvParser {
         parser.has_loose_end = names.last().is_some_and(|name| name.trim().is_empty());
         let file = &*buffer.source.name;
         if let (Some(header), None) = (&header, settings.file.delimiter) {
-            let header = parser.encoding.decode_lossy(header.content());
-            sniff::refuse_other_cells(&header, &names, file)?;
+            let line = parser.encoding.decode_lossy(header.content());
+            sniff::refuse_other_cells(&line, &names, file)?;
         }
         let shown = |error| match header {
             Some(_) => {
@@ -256,20 +256,18 @@ impl CsvParser {
         quotes && (self.width > 2 || delimiter == b'\t' && self.width > 1) && lines.all(is_row)
     }
 
-    /// Why the record that was scanned last has one cell more or less than the header, if that is clear.
-    fn why_ragged(&self, row: &RawRow) -> &'static str {
-        let is_number = |cell: &Span| {
-            let value = self.value(row.slice(*cell));
-            !value.is_empty() && value.iter().all(u8::is_ascii_digit)
-        };
-        let is_longer = self.cells.len() == self.width + 1;
-        let (first, last) = (self.cells.first(), self.cells.last());
-        if is_longer && last.is_some_and(|cell| cell.range().is_empty()) {
-            ": there is a delimiter at the end of the row"
-        } else if is_longer && !self.no_header && first.is_some_and(is_number) {
-            ": the first one is a number of the row, as R writes it without a name in the header"
-        } else if self.cells.len() + 1 == self.width && self.has_loose_end {
+    /// Why the record that was scanned last, and all before it, may have one cell more or less than the header. `number` is that
+    /// of its row.
+    pub(super) fn why_ragged(&self, row: &RawRow, number: u64) -> &'static str {
+        let (cells, number) = (self.cells.len(), number.to_string());
+        let first = self.value(row.slice(self.cell(0)));
+        let last = self.cell(cells.saturating_sub(1));
+        if cells + 1 == self.width && self.has_loose_end {
             ": there is a delimiter at the end of the header"
+        } else if cells == self.width + 1 && last.range().is_empty() {
+            ": there is a delimiter at the end of the row"
+        } else if cells == self.width + 1 && *first == *number.as_bytes() {
+            ": the first one is the number of the row, as R writes it without a name in the header"
         } else {
             ""
         }
@@ -337,8 +335,7 @@ impl CsvParser {
             };
             let (cells, width) = (self.cells.len(), self.width);
             let s = if cells == 1 { "" } else { "s" };
-            let why = self.why_ragged(row);
-            let message = format!("{cells} cell{s} where the {first} has {width}{why}");
+            let message = format!("{cells} cell{s} where the {first} has {width}");
             return Err(Failure::new(Reason::Ragged, message));
         }
         let Some(mapping) = &self.mapping else {

@@ -143,9 +143,9 @@ impl JsonlParser {
             let name = raw_json::string(key).unwrap_or_default();
             note(&mut first.names, name.clone().into_owned());
             let _ = raw_json::members(value, |key, _| {
-                let inner = Pointer::of_member(&raw_json::string(key).unwrap_or_default());
-                let pointer = format!("{}{inner}", Pointer::of_member(&name));
-                note(&mut first.nested, pointer);
+                let inner = raw_json::string(key).unwrap_or_default();
+                let [name, inner] = [&name, &inner].map(|name| Pointer::of_member(name));
+                note(&mut first.nested, format!("{name}{inner}"));
             });
         });
         match (found.conflict(), &settings.scored) {

@@ -276,8 +276,12 @@ impl Reader {
             && self.first_rows.take(failure).is_some()
             && let Some(failure) = failure
         {
-            let name = &*self.buffer.source.name;
-            return Err(hopeless(name, failure, self.parser.mapping()));
+            let why = match &self.parser {
+                FormatParser::Csv(parser) => parser.why_ragged(&raw, number.get()),
+                FormatParser::Jsonl(_) => "",
+            };
+            let (name, mapping) = (&*self.buffer.source.name, self.parser.mapping());
+            return Err(hopeless(name, failure, why, mapping));
         }
         // The rows of a stream are paid for while it is read.
         if let Err(failure) = &state
@@ -330,15 +334,17 @@ impl FirstRows {
     }
 }
 
-/// The error for a file whose first rows all fail for the reason of this one. `mapping` says which column is which field.
-fn hopeless(name: &str, failure: &Failure, mapping: &str) -> Error {
+/// The error for a file whose first rows all fail for the reason of this one, and why they may. `mapping` says which column is
+/// which field.
+fn hopeless(name: &str, failure: &Failure, why: &str, mapping: &str) -> Error {
     let reason = failure.reason;
     let error = Error::usage(format!(
         "the first {ROWS} rows of {name} all fail for the same reason, `{reason}`, and none was sent"
     ));
     // Other messages have values of the row.
     let error = match reason {
-        Reason::Ragged | Reason::TextAfterQuote => error.detail(&*failure.message),
+        Reason::Ragged => error.detail(format!("{}{why}", failure.message)),
+        Reason::TextAfterQuote => error.detail(&*failure.message),
         _ => error,
     };
     let error = if mapping.is_empty() {
@@ -363,10 +369,7 @@ pub(crate) fn fix(reason: Reason) -> String {
         Reason::NotJson | Reason::NotAnObject => {
             "put each object on one line, with `jq -c '.[]'` for an array and with `jq -c .` otherwise"
         }
-        Reason::Ragged => "check the header, the quotes and `--delimiter`",
-        Reason::TextAfterQuote => {
-            "check the quotes and `--delimiter`; where backslashes escape quotes, `sed 's/\\\\\"/\"\"/g'` doubles them"
-        }
+        Reason::Ragged | Reason::TextAfterQuote => "check the header, the quotes and `--delimiter`",
         Reason::StrayQuotes => {
             "in CSV, a quote follows the delimiter without a space; `--quotes off` reads quotes as ordinary characters"
         }

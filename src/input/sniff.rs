@@ -68,12 +68,9 @@ pub(super) fn detect(settings: &FileSettings, buffer: &mut Buffer) -> Result<(Fo
     };
     // Characters would be cut apart.
     if encoding.has_within_characters(delimiter) {
-        return Err(Error::usage(format!(
-            "cannot read {}: in {encoding}, the delimiter {} can be half a character",
-            buffer.source.name,
-            quoted(&char::from(delimiter).to_string())
-        ))
-        .hint(convert(encoding)));
+        let delimiter = quoted(&char::from(delimiter).to_string());
+        let what = format!("in {encoding}, the delimiter {delimiter} can be half a character");
+        return Err(cannot_read(&buffer.source.name, &what).hint(convert(encoding)));
     }
     let quotes = settings.quotes;
     Ok((Format::Delimited { delimiter, quotes }, preamble.freeze()))
@@ -107,10 +104,8 @@ fn refuse_json(format: FormatChoice, buffer: &Buffer) -> Result<()> {
         return Err(cannot_read(name, what).hint("`jq -c '.[]'` puts each object on one line"));
     }
     if *first == b'{' && matches!(next, None | Some(b'"' | b'}')) && format != FormatChoice::Jsonl {
-        return Err(Error::usage(format!(
-            "cannot read {name} as CSV: it contains JSON objects"
-        ))
-        .hint("`--format jsonl` reads one object per line"));
+        return Err(cannot_read(name, "it contains JSON objects")
+            .hint("`--format jsonl` reads one object per line"));
     }
     Ok(())
 }
@@ -261,19 +256,11 @@ fn delimiter(buffer: &mut Buffer, settings: &FileSettings) -> Result<u8> {
 /// The delimiter with the most columns whose names we know, then the most rows of equal length, then the most cells without a
 /// space in front, as text has one after a comma or semicolon, and then the most columns; `None` if more bytes are needed.
 fn likeliest(head: &[u8], over: bool, encoding: TextEncoding, quotes: bool) -> Option<u8> {
-    let trials: Option<Vec<Trial>> = { DELIMITERS.iter() }
-        .map(|delimiter| {
-            Trial::of(
-                CellFormat {
-                    delimiter: *delimiter,
-                    quotes,
-                },
-                head,
-                over,
-                encoding,
-            )
-        })
-        .collect();
+    let trial = |delimiter: &u8| {
+        let delimiter = *delimiter;
+        Trial::of(CellFormat { delimiter, quotes }, head, over, encoding)
+    };
+    let trials: Option<Vec<Trial>> = DELIMITERS.iter().map(trial).collect();
     let trials = trials?;
     let most = trials.iter().map(|trial| trial.known).max()?;
     let mut best = trials.iter().filter(|trial| trial.known == most);

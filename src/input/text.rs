@@ -21,7 +21,7 @@ pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NotText {
     /// It is in another file format.
-    OtherFormat(ForeignFormat),
+    OtherFormat(Named),
     /// A NUL byte on this line.
     Nul(u64),
     /// This line is in another encoding.
@@ -64,9 +64,8 @@ pub(super) fn check(head: &[u8], encoding: TextEncoding, whole: bool) -> Result<
             }
             text => {
                 utf8 += 1;
-                let character = text
-                    .ok()
-                    .and_then(|text| text.chars().find(|c| !c.is_ascii()));
+                let mut characters = text.unwrap_or_default().chars();
+                let character = characters.find(|c| !c.is_ascii());
                 first_utf8 = first_utf8.or(Some(lines).zip(character));
             }
         }
@@ -120,8 +119,8 @@ impl NotText {
                 .hint(fix)
             }
             Self::Utf8(encoding, line, character) => {
-                let bytes = character.encode_utf8(&mut [0; 4]).as_bytes().to_vec();
-                let read = encoding.decode_lossy(&bytes).into_owned();
+                let text = character.to_string();
+                let read = encoding.decode_lossy(text.as_bytes());
                 Error::usage(format!(
                     "{name} is UTF-8, but `--encoding` says {encoding}: `{character}` in line {line} would be read as `{read}`"
                 ))
@@ -136,23 +135,23 @@ pub(super) fn convert(encoding: impl std::fmt::Display) -> String {
     format!("convert it with `iconv -f {encoding} -t UTF-8`")
 }
 
-/// What is known of text whose encoding is not, and what to do.
-type Unknown = (&'static str, &'static str);
-const CESU_8: Unknown = (
+/// What a file is, and what to do about it.
+pub(super) type Named = (&'static str, &'static str);
+const CESU_8: Named = (
     " but CESU-8, as Java and Oracle write it, with surrogates",
     "convert it with `python3 -c \"import sys; text = sys.stdin.buffer.read().decode('utf-8', 'surrogatepass'); sys.stdout.buffer.write(text.encode('utf-16', 'surrogatepass').decode('utf-16').encode())\"`",
 );
-const DOS: Unknown = (
+const DOS: Named = (
     " and looks like a code page of MS-DOS",
     "save it as \"CSV UTF-8\", or find out its code page for `iconv`, as in `iconv -f CP850 -t UTF-8`, and look at the names",
 );
-const UNCLEAR: Unknown = (
+const UNCLEAR: Named = (
     ", and its encoding is not clear",
     "save it as \"CSV UTF-8\", or find out how it was written for `iconv -f ENCODING -t UTF-8`",
 );
 
 /// The likely encoding of bytes that are not UTF-8. A guess that makes names that nobody has is none.
-fn encoding(bytes: &[u8]) -> Result<TextEncoding, Unknown> {
+fn encoding(bytes: &[u8]) -> Result<TextEncoding, Named> {
     let is_surrogate = |three: &[u8]| matches!(three, [0xed, 0xa0..=0xbf, 0x80..=0xbf]);
     let mut wrong = bytes.utf8_chunks().flat_map(|chunk| chunk.invalid());
     if bytes.windows(3).any(is_surrogate) && wrong.all(|byte| matches!(byte, 0xed | 0x80..=0xbf)) {
@@ -179,9 +178,6 @@ fn encoding(bytes: &[u8]) -> Result<TextEncoding, Unknown> {
 const fn is_plausible((odd, fitting): (usize, usize)) -> bool {
     odd * 10 <= fitting
 }
-
-/// A format that cannot be read: what it is, and what to do about it.
-pub(super) type ForeignFormat = (&'static str, &'static str);
 
 /// The first bytes of formats that people have in place of text, and where they are. Other binary files are found by a NUL byte.
 #[rustfmt::skip]
@@ -233,7 +229,7 @@ const UTF_32: &str = "UTF-32 text";
 const FEW_LETTERS: usize = 5;
 
 /// The format of a file with these first bytes, if it is one of these.
-fn foreign(start: &[u8]) -> Option<ForeignFormat> {
+fn foreign(start: &[u8]) -> Option<Named> {
     let is_binary = memchr(0, start).is_some();
     let found = FORMATS.iter().find(|(at, mark, ..)| {
         let is_text = mark.iter().all(u8::is_ascii_graphic) && mark.len() <= FEW_LETTERS;

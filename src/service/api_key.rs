@@ -128,27 +128,18 @@ pub(super) fn unquoted(setting: &str) -> &str {
     inner('"').or_else(|| inner('\'')).unwrap_or(setting)
 }
 
-/// Variables whose values are taken out of quotes.
-const UNQUOTED: [&str; 4] = [
-    "RESCORE_API_KEY",
-    "RESCORE_BASE_URL",
-    "RESCORE_FREE_BASE_URL",
-    "RESCORE_SERVICE_ID",
-];
+/// The variables of ours whose values are taken out of quotes.
+const UNQUOTED: [&str; 4] = ["API_KEY", "BASE_URL", "FREE_BASE_URL", "SERVICE_ID"];
 
 /// A warning if one of these variables has quotes around its value.
 pub(crate) fn quotes_in_variables() -> Option<String> {
-    let is_quoted = |name: &&str| {
+    let mut names = UNQUOTED.map(|name| format!("RESCORE_{name}")).to_vec();
+    names.retain(|name| {
         let value = std::env::var(name).unwrap_or_default();
         unquoted(value.trim()) != value.trim()
-    };
-    let names: Vec<_> = UNQUOTED.into_iter().filter(is_quoted).collect();
-    (!names.is_empty()).then(|| {
-        let names = names.join(", ");
-        format!(
-            "the quotes around {names} are left out; in a file of variables, `docker` keeps them"
-        )
-    })
+    });
+    let words = "are left out; in a file of variables, `docker` keeps them";
+    (!names.is_empty()).then(|| format!("the quotes around {} {words}", names.join(", ")))
 }
 
 /// The error for a key at `place` with characters that API keys never have.

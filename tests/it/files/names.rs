@@ -145,7 +145,7 @@ fn a_path_that_only_a_shell_or_another_program_knows_is_named() {
         ),
         (
             &["users.csv", "-o", "gs://bucket/scored.csv"],
-            "write a file",
+            "write a file, and copy it",
         ),
         (
             &["users.csv", "-o", "none/scored.csv"],
@@ -160,7 +160,7 @@ fn a_path_that_only_a_shell_or_another_program_knows_is_named() {
             "starts with a long dash",
         ),
         (&["users.csv", "--config", "utf16.toml"], "it is UTF-16"),
-        (&["users.csv", "--config", "latin1.toml"], "it is not UTF-8"),
+        (&["users.csv", "--config", "latin1.toml"], "invalid utf-8"),
     ] {
         place
             .run(&server, args.iter().copied())

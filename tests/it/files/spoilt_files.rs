@@ -178,8 +178,15 @@ fn odd_delimiters_are_named_with_the_numbers_of_cells() {
             "4 cells where the header has 5: there is a delimiter at the end of the header",
         ),
         (
-            rows(HEADER, "\"1\",A,a@x.org,::1,u"),
-            "5 cells where the header has 4: the first one is a number of the row",
+            {
+                let row = |number: usize| format!("\"{number}\",A,a@x.org,::1,u\n");
+                format!("{HEADER}\n{}", (1..=100).map(row).collect::<String>())
+            },
+            "5 cells where the header has 4: the first one is the number of the row",
+        ),
+        (
+            rows(&format!("id,{HEADER}"), "17,Lee, Ann,a@x.org,::1,u"),
+            "6 cells where the header has 5\n",
         ),
         (
             rows(HEADER, "A,a@x.org,::1"),

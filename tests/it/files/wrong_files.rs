@@ -98,7 +98,7 @@ fn a_file_of_another_kind_is_named_with_the_way_out() {
         }
     }
     let done = refused("users.csv", object, "--format csv");
-    done.says("as CSV: it contains JSON objects")
+    done.says("it contains JSON objects")
         .says("`--format jsonl`");
     done.silent_about("example.com");
     let done = refused("users.csv", csv, "--format jsonl");
