@@ -121,3 +121,13 @@ def test_a_task_without_rows_starts_no_child_and_what_cannot_work_is_refused_at_
             rescore.spark.score(frame, **options)
     with pytest.raises(ValueError, match="prefix"):
         rescore.spark.score(frame.withColumn("Decision", F.lit("")), fields=FIELDS)
+
+
+def test_floats_are_plain_decimals(spark: SparkSession, tmp_path: Path) -> None:
+    phone = F.lit(12025550123.0) + F.col("id")
+    frame = spark.range(0, 4, 1, 2).select("id", F.lit("Ann Lee").alias("name"), phone.alias("phone"), phone.cast("float").alias("short"))
+    others = {"set": {"ip": "192.0.2.1", "user_agent": "curl/8"}, "ledger": str(tmp_path / "shared.ledger"), "phone_region": "US", "sandbox": True}
+    for fields in [{"phone": "phone", "name": "name"}, {"name": "name", "phone": F.col("phone")}]:
+        scored = rescore.spark.score(frame, fields=fields, **others)
+        assert [row.reason for row in scored.collect()] == [None] * 4
+        assert scored.drop(*ADDED).collect() == frame.collect()

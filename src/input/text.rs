@@ -176,7 +176,7 @@ fn encoding(bytes: &[u8]) -> Result<TextEncoding, Named> {
 
 /// Whether so few letters of so many are odd that they may be slips of the pen.
 const fn is_plausible((odd, fitting): (usize, usize)) -> bool {
-    odd * 10 <= fitting
+    odd * 20 <= fitting
 }
 
 /// The first bytes of formats that people have in place of text, and where they are. Other binary files are found by a NUL byte.
