@@ -42,6 +42,7 @@ pub use program::main;
 pub mod internals {
     pub use crate::base::encoding::TextEncoding;
     pub use crate::base::error::{Error, Result};
+    pub use crate::base::own_file::Readers;
     pub use crate::base::secret::Secret;
     pub use crate::base::text::is_unsafe_to_print;
     pub use crate::fields::{Assignments, Field, FieldRules, Invalid, UserRequest};

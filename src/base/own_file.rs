@@ -9,7 +9,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
-use rustix::fs::{Access, OFlags, access};
+use rustix::fs::{Access, Gid, OFlags, access};
 use rustix::io::Errno;
 use tempfile::NamedTempFile;
 
@@ -95,17 +95,17 @@ pub(crate) fn beside(path: &Path, mode: u32) -> io::Result<NamedTempFile> {
         .tempfile_in(directory_of(path))
 }
 
-/// Puts a file with this content and this mode in the place of the one at `path`, if there is one. No reader ever gets half of
-/// it, and after a kill there is the earlier file.
+/// Puts a file with this content, for these readers, in the place of the one at `path`, if there is one. No reader ever gets
+/// half of it, and after a kill there is the earlier file.
 ///
 /// # Errors
 /// It cannot be written. The earlier file is still there then.
-pub(crate) fn replace(path: &Path, mode: u32, content: &[u8]) -> io::Result<()> {
+pub(crate) fn replace(path: &Path, readers: Readers, content: &[u8]) -> io::Result<()> {
     // The user named it: a link leads to the file that is meant.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let mut file = beside(&path, 0o600)?;
+    let mut file = beside(&path, OWNER)?;
+    readers.admit(file.as_file(), 0)?;
     file.write_all(content)?;
-    file.as_file().set_permissions(permissions(mode))?;
     file.as_file().sync_all()?;
     file.persist(path).map(drop).map_err(|error| error.error)
 }
@@ -189,7 +189,83 @@ pub(crate) fn not_trusted(file: &Metadata) -> Option<String> {
     }
 }
 
-/// Who may read and write a file: its permission bits.
+/// The bits of a file's owner, who can read and write it.
+pub(crate) const OWNER: u32 = 0o600;
+
+/// Who may read and write a file: its permission bits, and the group that they are about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Readers {
+    mode: u32,
+    /// `None`: they are about any group.
+    group: Option<u32>,
+}
+
+impl Readers {
+    /// Whoever can find the file, as far as the process's umask allows.
+    pub const EVERYBODY: Self = Self::of_any_group(0o666);
+
+    /// Those of a file whose group does not matter.
+    pub(crate) const fn of_any_group(mode: u32) -> Self {
+        Self { mode, group: None }
+    }
+
+    /// Those of the file with this metadata.
+    pub(crate) fn of(file: &Metadata) -> Self {
+        Self {
+            mode: mode_of(file),
+            group: Some(file.gid()),
+        }
+    }
+
+    /// Those of a new file beside `path` that at most these may read. The process's umask applies: an empty file shows it.
+    ///
+    /// # Errors
+    /// No file can be made there.
+    pub(crate) fn of_new(self, path: &Path) -> io::Result<Self> {
+        let new = beside(path, self.mode & 0o666 | OWNER)?;
+        let mode = mode_of(&new.as_file().metadata()?);
+        Ok(Self { mode, ..self })
+    }
+
+    /// Those of both. What the owner may do is left as it is.
+    #[must_use]
+    pub(crate) fn and(self, other: Self) -> Self {
+        let group = self.group.or(other.group);
+        let mode = self.mode & (other.mode_in(group) | 0o700);
+        Self { mode, group }
+    }
+
+    /// The permission bits of a file of this group that no one else can read then. In another group than theirs, the group
+    /// and all others may do what both were allowed.
+    fn mode_in(self, group: Option<u32>) -> u32 {
+        if self.group.is_none() || self.group == group {
+            return self.mode;
+        }
+        let both = self.mode >> 3 & self.mode & 0o007;
+        self.mode & 0o700 | both << 3 | both
+    }
+
+    /// Lets at most them read an open file, and its owner do also this, and returns its permission bits without that. The file
+    /// gets their group, if this user may give it away, and is closed to all others until it has it. A file system without
+    /// modes ignores it.
+    ///
+    /// # Errors
+    /// The file belongs to another user.
+    pub(crate) fn admit(self, file: &File, owner: u32) -> io::Result<u32> {
+        let own_group = file.metadata()?.gid();
+        let other_group = self.group.filter(|group| *group != own_group);
+        if let Some(group) = other_group {
+            set_mode(file, OWNER)?;
+            // If it may not be given away, its own group counts.
+            let _ = rustix::fs::fchown(file, None, Some(Gid::from_raw(group)));
+        }
+        let mode = self.mode_in(Some(file.metadata()?.gid()));
+        set_mode(file, mode | owner)?;
+        Ok(mode)
+    }
+}
+
+/// The permission bits of a file.
 pub(crate) fn mode_of(metadata: &Metadata) -> u32 {
     metadata.permissions().mode() & 0o777
 }
@@ -198,7 +274,7 @@ fn permissions(mode: u32) -> Permissions {
     Permissions::from_mode(mode)
 }
 
-/// Sets who may read and write an open file. A file system without modes ignores it.
+/// Sets the permission bits of an open file. A file system without modes ignores it.
 ///
 /// # Errors
 /// The file belongs to another user.
@@ -293,15 +369,45 @@ mod tests {
     fn a_file_is_replaced_as_a_whole_also_behind_a_link() {
         let place = tempfile::tempdir().unwrap();
         let (path, link) = (place.path().join("x"), place.path().join("link"));
-        replace(&path, 0o640, b"old").unwrap();
+        replace(&path, Readers::of_any_group(0o640), b"old").unwrap();
         let old = File::open(&path).unwrap();
         symlink("x", &link).unwrap();
-        replace(&link, 0o604, b"new").unwrap();
+        replace(&link, Readers::of_any_group(0o604), b"new").unwrap();
         assert!(link.is_symlink());
         assert_eq!(fs::read_to_string(&path).unwrap(), "new");
         assert_eq!(io::read_to_string(&old).unwrap(), "old");
         assert_eq!(mode_of(&path.metadata().unwrap()), 0o604);
         assert_eq!(fs::read_dir(place.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn no_other_group_can_read_what_one_group_may() {
+        let of = |mode, group| Readers { mode, group };
+        let (risk, staff) = (Some(7), Some(8));
+        // What a file may be whose group is `staff`, where the readers are those of a file of `risk`.
+        for (mode, in_staff) in [
+            (0o640, 0o600),
+            (0o660, 0o600),
+            (0o644, 0o644),
+            (0o664, 0o644),
+            (0o604, 0o600),
+            (0o600, 0o600),
+        ] {
+            assert_eq!(of(mode, risk).mode_in(staff), in_staff, "{mode:o}");
+            assert_eq!(of(mode, risk).mode_in(risk), mode, "{mode:o}");
+            assert_eq!(of(mode, None).mode_in(staff), mode, "{mode:o}");
+        }
+        for (one, other, both) in [
+            ((0o640, risk), (0o640, risk), (0o640, risk)),
+            ((0o640, risk), (0o640, staff), (0o600, risk)),
+            ((0o640, risk), (0o644, staff), (0o640, risk)),
+            ((0o644, risk), (0o640, staff), (0o600, risk)),
+            ((0o666, None), (0o640, staff), (0o640, staff)),
+            ((0o444, risk), (0o600, None), (0o400, risk)),
+        ] {
+            let [one, other, both] = [one, other, both].map(|(mode, group)| of(mode, group));
+            assert_eq!(one.and(other), both);
+        }
     }
 
     #[test]

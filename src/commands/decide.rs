@@ -81,9 +81,9 @@ fn rewrite(
         }
     }
     let summary_file = { places.summary.as_deref() }
-        .map(|path| SummaryFile::create(path, opened.mode))
+        .map(|path| SummaryFile::create(path, opened.readers))
         .transpose()?;
-    let files = interrupts.opening(targets.partial(), || targets.open(opened.mode))?;
+    let files = interrupts.opening(targets.partial(), || targets.open(opened.readers))?;
     let mut layout = opened.layout.clone();
     layout.columns.only_decisions = true;
     let mut stage = Decider {

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::base::error::{Error, Exit, Result};
 use crate::base::numbers::time;
-use crate::base::own_file::{self, FileId, directory_of};
+use crate::base::own_file::{self, FileId, Readers, directory_of};
 use crate::base::text::{printable, shown};
 use crate::input::{Input, stdin_file};
 use crate::layout::{Compression, Format};
@@ -233,13 +233,15 @@ impl Targets {
     ///
     /// # Errors
     /// Exit code 2: one cannot be made. Exit code 3: the disk is full. Nothing is replaced then.
-    pub(in crate::commands) fn open(&self, mode: u32) -> Result<RowFiles> {
+    pub(in crate::commands) fn open(&self, readers: Readers) -> Result<RowFiles> {
         let beside = |target: &Option<Target>| {
-            let opened = target.as_ref().map(|target| target.open(self.beside(mode)));
+            let opened = target
+                .as_ref()
+                .map(|target| target.open(self.beside(readers)));
             opened.transpose().map_err(full_disk)
         };
         let output = match &self.output {
-            Some(target) => target.open(mode).map_err(full_disk)?,
+            Some(target) => target.open(readers).map_err(full_disk)?,
             None => OutputFile::stdout(),
         };
         Ok(RowFiles::new(
@@ -253,15 +255,15 @@ impl Targets {
     ///
     /// # Errors
     /// As [`Self::open`].
-    pub(in crate::commands) fn open_report(&self, mode: u32) -> Result<Option<Document>> {
+    pub(in crate::commands) fn open_report(&self, readers: Readers) -> Result<Option<Document>> {
         let report = self.report.as_ref();
-        let report = report.map(|target| target.open(self.beside(mode)).map(Document::new));
+        let report = report.map(|target| target.open(self.beside(readers)).map(Document::new));
         report.transpose().map_err(full_disk)
     }
 
     /// Next to an output whose mode was narrowed by hand, the other files are as narrow.
-    fn beside(&self, mode: u32) -> u32 {
-        mode & self.output.as_ref().and_then(Target::mode).unwrap_or(mode)
+    fn beside(&self, readers: Readers) -> Readers {
+        { self.output.as_ref() }.map_or(readers, |target| target.narrow(readers))
     }
 
     /// The names of the files for rows until they are complete.

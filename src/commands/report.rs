@@ -12,6 +12,7 @@ use super::inputs::{asked, open_scored, read_ahead, read_past, verdict_of, warn_
 use super::signals::Interrupts;
 use crate::analysis::{GroupTally, PastVerdicts, RowTally};
 use crate::base::error::{Error, Exit, Result};
+use crate::base::own_file::Readers;
 use crate::base::text::{quoted, shown};
 use crate::config::{EarlierFile, ReportConfig};
 use crate::input::{Input, refuse_missing};
@@ -39,9 +40,9 @@ pub(crate) fn execute(config: &ReportConfig) -> Result<Exit> {
     let replace = |_: &Path| Replace::by(config.overwrite);
     let target = { config.output.as_deref() }.map(|path| Target::new(path, replace));
     let target = target.transpose()?;
-    let (content, mode) = count_rows(config)?;
+    let (content, readers) = count_rows(config)?;
     let output = match &target {
-        Some(target) => interrupts.opening(target.partial(), || target.open(mode))?,
+        Some(target) => interrupts.opening(target.partial(), || target.open(readers))?,
         None => OutputFile::stdout(),
     };
     if let Some(path) = Document::new(output).complete(&page(&content))? {
@@ -66,7 +67,7 @@ fn refuse_overwriting(config: &ReportConfig) -> Result<()> {
 /// # Errors
 /// Exit code 2: a file cannot be read, the earlier file has no rows or none of this one's, or the summary is about another
 /// file.
-fn count_rows(config: &ReportConfig) -> Result<(PageContent, u32)> {
+fn count_rows(config: &ReportConfig) -> Result<(PageContent, Readers)> {
     let run = config.summary.as_deref().map(read_summary).transpose()?;
     // These columns are asked for first, then the key.
     let key = config.against.iter().map(|against| against.key.clone());
@@ -120,7 +121,7 @@ fn count_rows(config: &ReportConfig) -> Result<(PageContent, u32)> {
         run,
         redecided,
     };
-    Ok((content, opened.mode))
+    Ok((content, opened.readers))
 }
 
 /// What the page shows of the comparison with the earlier file of this name.

@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 use crate::base::error::{Error, Exit, Result, system_words};
-use crate::base::own_file;
+use crate::base::own_file::{self, Readers};
 use crate::base::text::shown;
 use crate::observe::{refuse_other_content, tell, warn};
 
@@ -43,41 +43,42 @@ pub(crate) fn write_pages(directory: &Path, pages: clap::Command) -> Result<Exit
 pub(in crate::commands) struct SummaryFile {
     path: PathBuf,
     /// Who may read it.
-    mode: u32,
+    readers: Readers,
     /// A pipe or a device, which is written directly.
     stream: Option<File>,
 }
 
 impl SummaryFile {
-    /// Checks that the file can be written. A new one has this mode, and another one keeps its own.
+    /// Checks that the file can be written. A new one is for these readers, and another one keeps its own.
     ///
     /// # Errors
     /// Exit code 2: it cannot be written, or there is something else under its name.
-    pub(in crate::commands) fn create(path: &Path, mode: u32) -> Result<Self> {
+    pub(in crate::commands) fn create(path: &Path, readers: Readers) -> Result<Self> {
         refuse_other_content(path).map_err(|e| {
             Error::usage(format!("cannot write the summary to `{}`", path.display()))
                 .because(e)
                 .hint("give `--summary` another name: only an earlier summary is replaced")
         })?;
-        Self::open(path, mode & 0o666 | 0o600).map_err(|e| {
+        Self::open(path, readers).map_err(|e| {
             let cannot = Error::usage(format!("cannot write `{}`", path.display()));
             own_file::cannot_make(path, cannot.because(e))
         })
     }
 
-    fn open(path: &Path, mode: u32) -> io::Result<Self> {
+    fn open(path: &Path, readers: Readers) -> io::Result<Self> {
         let there = fs::metadata(path).ok();
         if there.as_ref().is_some_and(|there| !there.is_file()) {
             return Ok(Self {
                 path: path.to_owned(),
-                mode,
+                readers,
                 stream: Some(File::options().write(true).open(path)?),
             });
         }
-        let new = own_file::beside(path, mode)?.as_file().metadata()?;
+        // Also where there is one: it will be replaced by a new one.
+        let new = readers.of_new(path)?;
         Ok(Self {
             path: path.to_owned(),
-            mode: own_file::mode_of(there.as_ref().unwrap_or(&new)),
+            readers: there.as_ref().map_or(new, Readers::of),
             stream: None,
         })
     }
@@ -90,7 +91,7 @@ impl SummaryFile {
             Some(stream) => { stream }.write_all(&text),
             // Another file may have been put there meanwhile.
             None => refuse_other_content(&self.path)
-                .and_then(|()| own_file::replace(&self.path, self.mode, &text)),
+                .and_then(|()| own_file::replace(&self.path, self.readers, &text)),
         });
         if let Err(failed) = written {
             warn(&format!(
@@ -121,7 +122,8 @@ mod tests {
         let earlier = "{\"type\":\"summary\"}";
         fs::write(&path, earlier).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
-        let [first, late, failing] = [(); 3].map(|()| SummaryFile::create(&path, 0o600).unwrap());
+        let [first, late, failing] =
+            [(); 3].map(|()| SummaryFile::create(&path, Readers::EVERYBODY).unwrap());
         first.write(|to| {
             to.extend_from_slice(b"{}");
             assert_eq!(read(), earlier);

@@ -14,6 +14,7 @@ use super::sniff;
 use super::source::Source;
 use crate::base::error::{Error, Result};
 use crate::base::meter::Meter;
+use crate::base::own_file::Readers;
 use crate::fields::{Noticed, Quality};
 use crate::layout::{Format, Layout};
 use crate::row::RowNumber;
@@ -72,8 +73,8 @@ pub struct Opened {
     pub(crate) replaced: Vec<String>,
     /// The source's size in bytes, if it has one.
     pub(crate) size: Option<u64>,
-    /// The source's permission bits. A pipe does not restrict them.
-    pub(crate) mode: u32,
+    /// Who may read the source. A pipe does not restrict them.
+    pub(crate) readers: Readers,
     /// Of what is read of the source, which is whole once there are no more rows, unless a limit has left some out.
     pub(crate) meter: Meter,
 }
@@ -108,7 +109,7 @@ impl Reader {
         mut compose: Compose,
     ) -> Result<(Self, Opened)> {
         compose.quality = { settings.notes_quality }.then(Quality::default);
-        let (name, size, mode) = (source.name.clone(), source.size, source.mode);
+        let (name, size, readers) = (source.name.clone(), source.size, source.readers);
         let meter = source.meter.clone();
         let mut buffer = Buffer::new(source);
         buffer.fill_first_line()?;
@@ -144,7 +145,7 @@ impl Reader {
             mapping: parser.mapping().to_owned(),
             replaced,
             size,
-            mode,
+            readers,
             meter,
         };
         let mut reader = Self {

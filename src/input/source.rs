@@ -15,7 +15,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::settings::Input;
 use crate::base::error::{Error, Result};
 use crate::base::meter::Meter;
-use crate::base::own_file;
+use crate::base::own_file::{self, Readers};
 use crate::layout::Compression;
 
 /// An open source.
@@ -25,8 +25,8 @@ pub(super) struct Source {
     pub(super) name: String,
     /// Its size in bytes as stored, if it is a file.
     pub(super) size: Option<u64>,
-    /// Its permission bits.
-    pub(super) mode: u32,
+    /// Who may read it. A pipe does not say who may read its content.
+    pub(super) readers: Readers,
     /// What reading has to wait for.
     waits_for: WaitsFor,
     /// Of its bytes as stored.
@@ -42,12 +42,12 @@ impl Source {
     pub(super) fn open(input: &Input) -> Result<Self> {
         let path = match input {
             Input::Stdin => {
-                let (mode, waits_for) = match stdin_file() {
-                    Some(file) => (own_file::mode_of(&file), WaitsFor::Nothing),
-                    None => (PIPE, WaitsFor::stream(&io::stdin())),
+                let (readers, waits_for) = match stdin_file() {
+                    Some(file) => (Readers::of(&file), WaitsFor::Nothing),
+                    None => (Readers::EVERYBODY, WaitsFor::stream(&io::stdin())),
                 };
                 let name = "standard input".to_owned();
-                return Self::decompressed(io::stdin(), name, (None, mode), waits_for);
+                return Self::decompressed(io::stdin(), name, (None, readers), waits_for);
             }
             Input::File(path) => path,
         };
@@ -55,19 +55,19 @@ impl Source {
         let (file, metadata) = open_file(path).map_err(|e| unreadable(&name, false, e))?;
         if !metadata.is_file() {
             let waits_for = WaitsFor::stream(&file);
-            return Self::decompressed(file, name, (None, PIPE), waits_for);
+            return Self::decompressed(file, name, (None, Readers::EVERYBODY), waits_for);
         }
-        let mode = own_file::mode_of(&metadata);
+        let readers = Readers::of(&metadata);
         // Files that the system creates as they are read, as in `/proc`, have no size: they are
         // read to their end.
         if metadata.len() == 0 {
-            return Self::decompressed(file, name, (None, mode), WaitsFor::Nothing);
+            return Self::decompressed(file, name, (None, readers), WaitsFor::Nothing);
         }
         let left = metadata.len();
         check(&file, left).map_err(|e| unreadable(&name, true, e))?;
         // The size at the start counts: a file that grows is read as it was, and one that shrinks is an error.
         let fixed = Fixed { file, left };
-        Self::decompressed(fixed, name, (Some(left), mode), WaitsFor::Nothing)
+        Self::decompressed(fixed, name, (Some(left), readers), WaitsFor::Nothing)
     }
 
     /// Any reader instead of a pipe.
@@ -76,13 +76,13 @@ impl Source {
     /// As for [`Self::open`].
     pub(super) fn of_reader(reader: impl Read + Send + 'static) -> Result<Self> {
         let name = "the input".to_owned();
-        Self::decompressed(reader, name, (None, PIPE), WaitsFor::Unknown)
+        Self::decompressed(reader, name, (None, Readers::EVERYBODY), WaitsFor::Unknown)
     }
 
     fn decompressed(
         raw: impl Read + Send + 'static,
         name: String,
-        (size, mode): (Option<u64>, u32),
+        (size, readers): (Option<u64>, Readers),
         waits_for: WaitsFor,
     ) -> Result<Self> {
         let meter = Meter::default();
@@ -92,7 +92,7 @@ impl Source {
             reader,
             name,
             size,
-            mode,
+            readers,
             waits_for,
             meter,
             compressed: compression.is_some(),
@@ -164,9 +164,6 @@ fn is_readable(stream: &OwnedFd, within: Duration) -> bool {
     // The end of the stream counts as well.
     within.is_some_and(|within| poll(&mut polled, Some(&within)).is_ok_and(|ready| ready > 0))
 }
-
-/// A pipe has no restrictions, and does not say who may read its content.
-const PIPE: u32 = 0o666;
 
 /// The file that a shell opened for us as standard input; `None` for a pipe.
 pub(crate) fn stdin_file() -> Option<Metadata> {

@@ -15,7 +15,7 @@ use super::messages::warn;
 use super::summary::{Expected, RunIdentity, earlier_content};
 use crate::base::error::{Exit, system_words};
 use crate::base::money::Money;
-use crate::base::own_file;
+use crate::base::own_file::{self, Readers};
 use crate::base::text::shown;
 use crate::telemetry::counts::{Cost, Counts};
 use crate::telemetry::hub::Events;
@@ -28,7 +28,7 @@ const fn number(number: u64) -> f64 {
 /// How a file of ours starts: only such a file is ever replaced.
 const START: &[u8] = b"# HELP rescore_";
 /// The node exporter is another user, so everybody may read the file: it has no secrets.
-const MODE: u32 = 0o644;
+const READERS: Readers = Readers::of_any_group(0o644);
 /// The metric that outlives a run that fails.
 const LAST_SUCCESS: &str = "last_success_time_seconds";
 
@@ -53,7 +53,7 @@ impl MetricsFile {
         }
         let earlier = earlier_content(&path, "metrics", |text| text.starts_with(START))?;
         let last_success = last_success(&earlier);
-        drop(own_file::beside(&path, MODE)?);
+        READERS.of_new(&path)?;
         Ok(Self {
             path,
             identity,
@@ -66,7 +66,7 @@ impl MetricsFile {
     /// # Errors
     /// It cannot be written. The earlier file is still there then.
     pub(crate) fn write(&self, counts: &Counts, end: Option<Exit>) -> io::Result<()> {
-        own_file::replace(&self.path, MODE, self.text(counts, end).as_bytes())
+        own_file::replace(&self.path, READERS, self.text(counts, end).as_bytes())
     }
 
     fn text(&self, counts: &Counts, end: Option<Exit>) -> String {

@@ -12,7 +12,7 @@ use super::encoder::Encoder;
 use crate::analysis::PastVerdicts;
 use crate::base::error::{Error, Result};
 use crate::base::meter::{FileHashes, Meter, Metered};
-use crate::base::own_file::{self, FileId, directory_of};
+use crate::base::own_file::{self, FileId, Readers, directory_of};
 
 /// A file that is complete except for its name: its final path and its metadata.
 pub(crate) type DurableFile = (PathBuf, Metadata);
@@ -528,7 +528,7 @@ fn error_of(error: WriteError) -> Error {
 pub(super) struct OldFile {
     identity: FileId,
     /// Who could read it.
-    pub(super) mode: u32,
+    pub(super) readers: Readers,
 }
 
 impl OldFile {
@@ -537,7 +537,7 @@ impl OldFile {
         let metadata = fs::symlink_metadata(path).ok()?;
         Some(Self {
             identity: FileId::of(&metadata),
-            mode: own_file::mode_of(&metadata),
+            readers: Readers::of(&metadata),
         })
     }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf, is_separator};
 
 use super::file::{OldFile, OutputFile, still_ours};
 use crate::base::error::{Error, Result};
-use crate::base::own_file::{self, FileId, directory_of};
+use crate::base::own_file::{self, FileId, OWNER, Readers, directory_of};
 
 /// The suffix of a file's name until the file is complete.
 pub(crate) const PARTIAL: &str = ".partial";
@@ -164,22 +164,23 @@ impl Target {
         (!self.special).then(|| partial_of(&self.real))
     }
 
-    /// The permissions of the file that will be replaced.
-    pub(crate) fn mode(&self) -> Option<u32> {
+    /// Those of these readers who can read the file that will be replaced.
+    pub(crate) fn narrow(&self, readers: Readers) -> Readers {
         let old = OldFile::at(&self.real).filter(|_| !self.special);
-        old.map(|old| old.mode)
+        old.map_or(readers, |old| readers.and(old.readers))
     }
 
-    /// Opens the partial file. Apart from its owner, only those may read it whom `mode` allows and
-    /// who could read the file that it replaces.
+    /// Opens the partial file. Apart from its owner, only these may read it, as far as they could
+    /// read the file that it replaces.
     ///
     /// # Errors
     /// Exit code 2: it cannot be created. Exit code 75: another run is writing it.
-    pub fn open(&self, mode: u32) -> Result<OutputFile> {
-        self.open_now(mode).map_err(|error| error.about(&self.real))
+    pub fn open(&self, readers: Readers) -> Result<OutputFile> {
+        self.open_now(readers)
+            .map_err(|error| error.about(&self.real))
     }
 
-    fn open_now(&self, mode: u32) -> Result<OutputFile> {
+    fn open_now(&self, readers: Readers) -> Result<OutputFile> {
         let cannot = || Error::usage(format!("cannot write `{}`", self.shown.display()));
         if self.special {
             let file = File::options().write(true).open(&self.real);
@@ -190,10 +191,7 @@ impl Target {
             ));
         }
         let partial = partial_of(&self.real);
-        // Restricted from the start: a file that is open to others for a moment can be opened in
-        // that moment.
-        let others = if self.real.exists() { 0 } else { mode & OTHERS };
-        let file = self.open_locked(&partial, OWNER | others)?;
+        let file = self.open_locked(&partial)?;
         // The run that had the lock before us may have finished meanwhile.
         if let Err(exists) = self.refuse_existing() {
             if !holds_rows(&partial) {
@@ -204,24 +202,24 @@ impl Target {
         }
         file.set_len(0).map_err(|e| cannot().because(e))?;
         let old = OldFile::at(&self.real);
-        let metadata = file.metadata().map_err(|e| cannot().because(e))?;
-        let mode = match old {
-            Some(old) => old.mode & (mode | 0o700),
-            None => own_file::mode_of(&metadata) & (mode | OWNER) | OWNER,
+        let readers = match old {
+            Some(old) => old.readers.and(readers),
+            None => { readers.of_new(&self.real) }.map_err(|e| cannot().because(e))?,
         };
         // The owner can always write it, so that a stopped run can be resumed with it.
-        own_file::set_mode(&file, mode | OWNER).map_err(|e| cannot_open(&partial, e))?;
+        let mode = { readers.admit(&file, OWNER) }.map_err(|e| cannot_open(&partial, e))?;
         OutputFile::partial(file, partial, &self.real, old, mode).map_err(|e| cannot().because(e))
     }
 
     /// Opens the partial file for this run alone, without changing its content.
-    fn open_locked(&self, partial: &Path, mode: u32) -> Result<File> {
+    fn open_locked(&self, partial: &Path) -> Result<File> {
         let only_new = self.replace == Replace::Nothing && !partial.exists();
         loop {
             // Not truncated before we have the lock: another run may be writing it.
-            // For appending: what another program cuts off does not come back as empty bytes.
+            // For appending: what another program cuts off does not come back as empty bytes. Closed to others: whoever opens
+            // it in a moment in which it is open can read all that comes.
             let file =
-                own_file::append(partial, mode, only_new).map_err(|e| cannot_open(partial, e))?;
+                own_file::append(partial, OWNER, only_new).map_err(|e| cannot_open(partial, e))?;
             lock(&file, partial)?;
             // A run that ended between our opening and locking has given the file its final name:
             // it is the output now.
@@ -251,11 +249,6 @@ fn in_the_way(partial: &Path) -> Error {
 fn holds_rows(partial: &Path) -> bool {
     fs::metadata(partial).is_ok_and(|metadata| metadata.len() > 0)
 }
-
-/// The owner's permissions.
-const OWNER: u32 = 0o600;
-/// The permissions that others may have: our files are not programs.
-const OTHERS: u32 = 0o066;
 
 /// The partial file cannot be opened.
 fn cannot_open(partial: &Path, error: io::Error) -> Error {
@@ -380,7 +373,7 @@ mod tests {
             let looking = scope.spawn(look);
             for _ in 0..TIMES {
                 let target = Target::new(&path, |_| Replace::Whole).unwrap();
-                drop(target.open(0o666).unwrap());
+                drop(target.open(Readers::EVERYBODY).unwrap());
             }
             over.store(true, Ordering::Relaxed);
             assert_eq!(looking.join().unwrap() & !OWNER, 0);

@@ -14,6 +14,7 @@ use super::target::{Replace, Target};
 use super::writer::Writer;
 use crate::analysis::Drift;
 use crate::base::encoding::TextEncoding;
+use crate::base::own_file::Readers;
 use crate::layout::{AddedColumns, DECISION_COLUMN, Format, Layout};
 use crate::row::{RawRow, RowNumber, Span};
 use crate::row_state::{Row, RowState};
@@ -212,7 +213,7 @@ fn before_any_file_gets_its_name_the_final_states_are_known() {
         let path = |name: &str| directory.path().join(name);
         let new = |name: &str| Target::new(&path(name), |_| Replace::Nothing).unwrap();
         let output = format!("output{end}");
-        let open = |name: &str| new(name).open(0o666).unwrap();
+        let open = |name: &str| new(name).open(Readers::EVERYBODY).unwrap();
         let files = RowFiles::new(open(&output), Some(open("rejects")), Some(open("changes")));
         let mut writer = writer(files);
         let mut batch = rows(&[("", "1,2", "\n"), ("", "3,4", "\n")]);

@@ -3,7 +3,8 @@
 use std::fs;
 
 use rescore::internals::{
-    DecisionPolicy, Failure, Layout, OutputFile, Replace, Row, RowFiles, Target, Verdict, Writer,
+    DecisionPolicy, Failure, Layout, OutputFile, Readers, Replace, Row, RowFiles, Target, Verdict,
+    Writer,
 };
 
 use super::Kept;
@@ -16,7 +17,7 @@ pub(super) fn check(layout: &Layout, finished: &[Row]) {
     let target =
         |name: &str| Target::new(&directory.path().join(name), |_| Replace::Nothing).unwrap();
     let (rejects, changes) = (target("rejects"), target("changes"));
-    let open = |target: &Target| Some(target.open(0o600).unwrap());
+    let open = |target: &Target| Some(target.open(Readers::EVERYBODY).unwrap());
     let output = OutputFile::stream(Kept::default());
     let files = RowFiles::new(output, open(&rejects), open(&changes));
     let mut writer = Writer::new(layout.clone(), DecisionPolicy::default(), files);

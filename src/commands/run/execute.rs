@@ -12,12 +12,10 @@ use super::announce::announce;
 use super::drive::drive;
 use super::prepare::{identity_of, job_name, metrics_file, prepare};
 use crate::base::error::{Error, Exit, Result};
+use crate::base::own_file::Readers;
 use crate::config::{RunConfig, UnconfiguredRun};
 use crate::observe::{LogLine, RunIdentity, RunSummary, end_log, ended_by, write_json};
 use crate::telemetry::counts::Counts;
-
-/// Who may read a summary that is made for a failure; the process's umask may take more away.
-const MODE: u32 = 0o666;
 
 /// Runs, and says how it went.
 ///
@@ -66,7 +64,7 @@ fn write_failure(identity: &RunIdentity, files: UnconfiguredRun, error: &Error) 
         !is_taken && (!path.exists() || path.is_file())
     };
     if let Some(path) = files.summary.filter(is_ours)
-        && let Ok(file) = SummaryFile::create(&path, MODE)
+        && let Ok(file) = SummaryFile::create(&path, Readers::EVERYBODY)
     {
         file.write(|to| {
             let summary = RunSummary {

@@ -20,6 +20,7 @@ use super::ledger::{PreparedLedger, ledger_account, reading};
 use crate::analysis::PastVerdicts;
 use crate::base::error::{Error, Result};
 use crate::base::money::Money;
+use crate::base::own_file::Readers;
 use crate::base::text::{quoted, shown};
 use crate::config::{FilesConfig, LedgerConfig};
 use crate::input::{Input, Opened, Reader, ReaderSettings, refuse_missing};
@@ -30,9 +31,6 @@ use crate::raw_json::Pointer;
 use crate::selection::Selection;
 use crate::service::{Account, ApiKeys, Plan};
 use crate::verdict::Thresholds;
-
-/// The permission bits of a file without restrictions.
-const EVERYBODY: u32 = 0o666;
 
 /// The files of a run, or of the run that a check is about.
 pub(in crate::commands) struct Files {
@@ -394,7 +392,9 @@ impl Files {
         summary: Option<&Path>,
         wait: &LockWait,
     ) -> Result<()> {
-        let mode = { self.to_run() }.fold(EVERYBODY, |all, part| all & part.opened.mode);
+        let readers = self
+            .to_run()
+            .fold(Readers::EVERYBODY, |all, part| all.and(part.opened.readers));
         let is_only = self.only().is_some();
         let mut parts = std::mem::take(&mut self.parts);
         wait.until_free(|| {
@@ -405,12 +405,13 @@ impl Files {
                     Ok(()) => {}
                 }
             }
-            self.summary = { summary.map(|path| SummaryFile::create(path, mode)) }.transpose()?;
+            self.summary =
+                { summary.map(|path| SummaryFile::create(path, readers)) }.transpose()?;
             if let (true, [RunPart { turn, .. }]) = (is_only, &mut *parts)
                 && let Turn::Run(only) = turn
             {
-                only.files = Some(only.targets.open(mode)?);
-                self.report = only.targets.open_report(mode)?;
+                only.files = Some(only.targets.open(readers)?);
+                self.report = only.targets.open_report(readers)?;
             }
             Ok(())
         })?;
@@ -498,7 +499,7 @@ impl OpenPart {
         };
         let mut files = match self.files {
             Some(files) => files,
-            None => self.targets.open(opened.mode)?,
+            None => self.targets.open(opened.readers)?,
         };
         files.past = self.past;
         Ok((reader, opened, files))

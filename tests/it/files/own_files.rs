@@ -2,7 +2,7 @@
 //! appeared during the run.
 
 use std::fs::{self, Permissions};
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::process::Command;
 
 use crate::support::process::Place;
@@ -168,6 +168,56 @@ fn no_file_is_readable_by_more_people_than_the_input_or_the_file_that_it_replace
         is_private("scored.rejects.csv", expected);
         is_private("changes.csv", expected);
         is_private("summary.json", input);
+    }
+}
+
+#[test]
+fn no_file_is_readable_by_a_group_that_could_not_read_the_input_or_the_file_that_it_replaces() {
+    let give_none: &[&str] = &["setpriv", "--bounding-set=-chown", "--inh-caps=-chown"];
+    let set = |place: &Place, name: &str, (bits, group): (u32, u32)| {
+        chown(place.path(name), None, Some(group)).map(|()| set_mode(place, name, bits))
+    };
+    // The input, the earlier output, and what all files must be. The user of the tests is in group 0 only.
+    for (input, old, under, expected) in [
+        ((0o640, 7), None, &[][..], (0o640, 7)),
+        ((0o644, 7), None, &[], (0o644, 7)),
+        ((0o640, 7), Some((0o640, 8)), &[], (0o600, 8)),
+        ((0o644, 7), Some((0o640, 8)), &[], (0o640, 8)),
+        ((0o640, 7), None, give_none, (0o600, 0)),
+        ((0o644, 7), None, give_none, (0o644, 0)),
+        ((0o644, 7), Some((0o660, 8)), give_none, (0o600, 0)),
+    ] {
+        let csv = format!("{}9,,u@x.org,::1,u\n", users::csv(3));
+        let (place, server) = (Place::with("users.csv", csv), Server::good());
+        if set(&place, "users.csv", input).is_err() {
+            println!("only root can give files to any group: not tried");
+            return;
+        }
+        if let Some(old) = old {
+            place.write("scored.csv", "old");
+            set(&place, "scored.csv", old).unwrap();
+        }
+        let run = place.run(&server, "users.csv -o scored.csv --overwrite");
+        let run = run.args(CHANGES).args("--summary summary.json");
+        run.under(under).done().exits(1);
+        for name in [
+            "scored.csv",
+            "scored.rejects.csv",
+            "changes.csv",
+            "summary.json",
+        ] {
+            let now = fs::metadata(place.path(name)).unwrap();
+            let (bits, group) = (now.mode() & 0o777, now.gid());
+            let what = format!("{name} {bits:o} {group} of {input:?} {old:?} {under:?}");
+            assert!(
+                bits & 0o060 == 0 || [input.1, expected.1].contains(&group),
+                "{what}"
+            );
+            assert!(bits & 0o004 == 0 || input.0 & 0o004 != 0, "{what}");
+            if name == "scored.csv" {
+                assert_eq!((bits, group), expected, "{what}");
+            }
+        }
     }
 }
 

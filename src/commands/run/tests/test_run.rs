@@ -14,6 +14,7 @@ use super::super::super::signals::runtime;
 use super::super::ledger::run_end;
 use super::super::threads::{RowStages, RowsEnd, run_rows};
 use crate::base::error::Exit;
+use crate::base::own_file::Readers;
 use crate::engine::{Fixture, directory, ledger};
 use crate::fields::UserRequest;
 use crate::input::{Compose, Input, Reader, ReaderSettings};
@@ -189,7 +190,7 @@ impl TestRun {
             fails: writing,
         })));
         let output = match writing.nth {
-            0 => target.open(0o666).unwrap(),
+            0 => target.open(Readers::EVERYBODY).unwrap(),
             _ => OutputFile::stream(stream.clone()),
         };
         let lookup = ledger.lookup().unwrap();
