@@ -7,6 +7,7 @@ use std::path::Path;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command, Error};
 
+use super::settings::without_secrets;
 use crate::base::text::shown;
 
 /// Options of other programs, and what does here what they are for.
@@ -51,11 +52,13 @@ pub(super) fn with_meaning(mut error: Error, commands: &Command, typed: &[OsStri
     };
     let meant = match error.kind() {
         ErrorKind::UnknownArgument => {
-            let Some(wrong) =
-                wrong(ContextKind::InvalidArg).filter(|wrong| wrong.starts_with("--"))
-            else {
+            let wrong = wrong(ContextKind::InvalidArg).unwrap_or_default();
+            if !wrong.starts_with("--") {
+                // An address of a database that was not quoted, for instance.
+                let shown = ContextValue::String(without_secrets(&wrong));
+                error.insert(ContextKind::InvalidArg, shown);
                 return error;
-            };
+            }
             // The usage line names the option that clap takes for the one that is meant.
             for guess in [
                 ContextKind::SuggestedArg,

@@ -19,6 +19,7 @@ use super::settings_file::{self, Setting, SettingsFile};
 use crate::base::error::{Error, Result};
 use crate::base::text::{printable, quoted, shown};
 use crate::config::values;
+use crate::ledger::ServerUrl;
 use crate::verdict::Decision;
 
 /// Options that cannot be in the file: they say which file it is, or ask for help.
@@ -352,9 +353,10 @@ fn value(arg: &Arg, matches: &ArgMatches, shown: impl Fn(&str) -> String) -> Opt
 
 /// An address that may have a password in front of its host, or a key in its query, without all that follows. A run refuses
 /// both.
-fn without_secrets(value: &str) -> String {
+pub(super) fn without_secrets(value: &str) -> String {
     match value.split_once("://") {
         Some((scheme, rest)) if rest.contains(['@', '?', '#']) => format!("{scheme}://…"),
+        None if ServerUrl::is_meant(value) => "…".to_owned(),
         _ => value.to_owned(),
     }
 }
@@ -370,6 +372,8 @@ mod tests {
             ("https://me:pw@host/x", "https://…"),
             ("https://host/x?key=pw", "https://…"),
             ("https://host/#pw", "https://…"),
+            ("host=db1 password=pw", "…"),
+            ("me:pw@host/x", "…"),
             ("50/s", "50/s"),
             ("email={name}@example.com", "email={name}@example.com"),
         ] {

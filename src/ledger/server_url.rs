@@ -25,6 +25,21 @@ const IDLE: Duration = Duration::from_secs(5);
 const PROBES: (Duration, u32) = (Duration::from_secs(3), 3);
 const UNANSWERED: Duration = Duration::from_secs(15);
 
+/// How the address of a database starts where it is not `postgresql://`, in lower case and without blanks.
+const ADDRESS_STARTS: [&str; 9] = [
+    "postgres:",
+    "postgresql:",
+    "jdbc:",
+    "host=",
+    "hostaddr=",
+    "server=",
+    "datasource=",
+    "dbname=",
+    "user=",
+];
+/// What stands in front of a password there.
+const PASSWORDS: [&str; 3] = ["password=", "passwd=", "pwd="];
+
 /// Where a server and a database on it are, and how to connect to them. A `Config` does not show its password either.
 #[derive(Debug, Clone)]
 pub(crate) struct ServerUrl {
@@ -42,9 +57,21 @@ impl fmt::Display for ServerUrl {
 }
 
 impl ServerUrl {
-    /// Whether a text is meant as the address of a server, and not as a path.
+    /// Whether a text is the address of a server, and not a path.
     pub(crate) fn is_one(text: &str) -> bool {
         text.starts_with("postgresql://") || text.starts_with("postgres://")
+    }
+
+    /// Whether a text is meant as the address of a database, also in a form that other programs take. It may have a password,
+    /// so it is neither shown nor taken for a path.
+    pub(crate) fn is_meant(text: &str) -> bool {
+        let plain: String = text.to_lowercase().split_whitespace().collect();
+        let (first, _) = plain.split_once('/').unwrap_or((&plain, ""));
+        let has_login = { first.rsplit_once('@') }.is_some_and(|(login, _)| login.contains(':'));
+        has_login
+            || plain.contains("://")
+            || ADDRESS_STARTS.iter().any(|start| plain.starts_with(start))
+            || PASSWORDS.iter().any(|name| plain.contains(name))
     }
 
     /// Reads an address.
@@ -54,7 +81,7 @@ impl ServerUrl {
     pub(crate) fn parse(text: &str) -> Result<Self> {
         let wrong = || {
             Error::usage("cannot read the address of the ledger's server")
-                .detail("it looks like `postgresql://USER@HOST/DATABASE`, with settings behind it such as `?sslmode=verify-full`")
+                .detail("it looks like `postgresql://USER@HOST/DATABASE`, with settings behind it such as `?sslmode=verify-full`; a ledger in a file is named by its path alone")
                 .hint("set `PGPASSWORD` rather than writing a password into it; there, `@`, `/` and `?` are `%40`, `%2F` and `%3F`")
         };
         let (address, settings) = text.split_once('?').unwrap_or((text, ""));
@@ -80,7 +107,11 @@ impl ServerUrl {
         }
         let config = format!("{address}?{}", others.join("&")).parse::<Config>();
         let mut config = config.map_err(|_| wrong())?;
-        if !Self::is_one(text) || place.contains('@') || config.get_hosts().is_empty() {
+        if !Self::is_one(text)
+            || text.trim() != text
+            || place.contains('@')
+            || config.get_hosts().is_empty()
+        {
             return Err(wrong());
         }
         config.ssl_mode(match mode {
@@ -209,10 +240,39 @@ mod tests {
             "postgresql:///x?password=s3cret",
             "host=db1 password=s3cret",
             "postgresql://db1/x?sslmode=s3cret",
+            "POSTGRESQL://ann:s3cret@db1/x",
+            " postgresql://ann:s3cret@db1/x",
+            "postgresql://ann:s3cret@db1/x\n",
+            "postgresql:/ann:s3cret@db1/x",
+            "postgresql+psycopg2://ann:s3cret@db1/x",
+            "jdbc:postgresql://db1/x?user=ann&password=s3cret",
+            "jdbc:oracle:thin:ann/s3cret@db1",
+            "mysql://ann:s3cret@db1/x",
+            "ann:s3cret@db1/x",
+            "user=ann password = 's3cret' host=db1",
+            "dbname=x PASSWORD=s3cret",
+            "Server=db1;User Id=ann;Pwd=s3cret",
         ] {
+            assert!(ServerUrl::is_meant(text), "{text}");
             let error = ServerUrl::parse(text).unwrap_err();
             assert_eq!(error.exit().code(), 2);
             assert!(!error.report().contains("s3cret"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_path_is_not_taken_for_an_address() {
+        for path in [
+            "rescore.ledger",
+            "/data/host=db1/rescore.ledger",
+            "./ann:x@db1",
+            "2026-11-28T19:13.ledger",
+            "backups/19:13@db1/rescore.ledger",
+            "postgresql/rescore.ledger",
+            "host.ledger",
+            "/srv/passwords.ledger",
+        ] {
+            assert!(!ServerUrl::is_meant(path), "{path}");
         }
     }
 

@@ -106,10 +106,11 @@ impl LedgerLocation {
     /// # Errors
     /// Exit code 2: the address is not one. Nothing of it is repeated, as it may have a password.
     pub(crate) fn named(name: &Path) -> Result<Self> {
-        match name.to_str().filter(|name| ServerUrl::is_one(name)) {
-            Some(url) => Ok(Self::Server(ServerUrl::parse(url)?)),
-            None => Ok(Self::File(name.to_owned())),
+        let text = name.to_string_lossy();
+        if ServerUrl::is_meant(&text) {
+            return Ok(Self::Server(ServerUrl::parse(&text)?));
         }
+        Ok(Self::File(name.to_owned()))
     }
 
     /// Its path or address, as text for people.

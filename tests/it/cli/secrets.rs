@@ -237,3 +237,46 @@ fn a_run_that_crashes_leaves_no_core_with_the_key_in_it() {
     done.check(!done.dumped_core(), "no core");
     drop(release);
 }
+
+#[test]
+fn what_may_be_the_address_of_a_database_is_neither_shown_nor_taken_for_a_file() {
+    let (place, server) = (Place::with("users.csv", users::csv(1)), Server::good());
+    let password = "s3cret";
+    for address in [
+        "host=db1 password=s3cret",
+        "POSTGRESQL://ann:s3cret@db1/x",
+        " postgresql://ann:s3cret@db1/x",
+        "mysql://ann:s3cret@db1/x",
+        "ann:s3cret@db1/x",
+    ] {
+        place.write("settings.toml", format!("ledger = \"{address}\"\n"));
+        let options = || {
+            let run = place.run_at(server.url()).without_env("RESCORE_LEDGER");
+            run.args("--summary s.json --log n.log")
+        };
+        for run in [
+            options().args(["--ledger", address]),
+            options().env("RESCORE_LEDGER", address),
+            options().args("--config settings.toml"),
+            place.rescore(["check", "users.csv", "--ledger", address]),
+            place.rescore(["ledger", "stats", address]),
+            place.rescore(["ledger", "copy", "a.ledger", address]),
+            place.rescore(["ledger", "init", address]),
+        ] {
+            let done = run.done();
+            done.exits(2)
+                .says("cannot read the address of the ledger's server")
+                .silent_about(password);
+        }
+        let config = place.rescore("config --config settings.toml").done();
+        config.exits(0).silent_about(password);
+    }
+    // Without quotes, a shell makes two arguments of it.
+    for wrong in ["password=s3cret", "postgresql://ann:s3cret@db1/x"] {
+        let done = place.rescore(["ledger", "stats", "x", wrong]);
+        done.done().exits(2).silent_about(password);
+    }
+    assert_eq!(place.names(), ["s.json", "settings.toml", "users.csv"]);
+    assert!(!place.text("s.json").contains(password));
+    assert_eq!(server.calls(), 0);
+}
