@@ -13,6 +13,7 @@ use crate::observe::{Style, speak_json, tell_error, tell_usage, usage_error};
 
 /// Runs the program on the process's own arguments and environment.
 pub fn main() -> ExitCode {
+    commands::outlive_user_signal();
     // The key may be in memory from the start, and personal data is later: neither may end up in a core file or a crash
     // collector. This also keeps other programs of the same user from reading them from this process.
     #[cfg(target_os = "linux")]

@@ -10,3 +10,5 @@ pub(crate) mod run;
 pub(crate) mod sandbox;
 mod signals;
 pub(crate) mod text;
+
+pub(crate) use signals::outlive_user_signal;

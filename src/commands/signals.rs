@@ -81,6 +81,16 @@ pub(super) fn listen_on_a_thread(
     spawn("signals", move || work(&runtime, signals))
 }
 
+/// Keeps SIGUSR1 from ending a program that does not listen for it yet, or never does: whoever asks all runs how far they
+/// are must not end one that is just starting.
+pub(crate) fn outlive_user_signal() {
+    if let Ok(runtime) = runtime() {
+        let _runtime = runtime.enter();
+        // It stays caught. Where that is not possible, a run says so when it starts to listen.
+        let _ = signal(SignalKind::user_defined1());
+    }
+}
+
 /// What a command waits on.
 ///
 /// # Errors
@@ -178,12 +188,17 @@ fn reacts_to_hang_up() -> bool {
 /// impatient person tries again.
 const SAME_REQUEST: Duration = Duration::from_secs(1);
 
+/// Leaves why a run could not start in its summary, its metrics and its log.
+pub(in crate::commands) type RecordFailure = Arc<dyn Fn(&Error) + Send + Sync>;
+
 /// A thread that listens for signals as long as the process lives.
 pub(in crate::commands) struct StopSignals(Arc<Mutex<RunPhase>>);
 
 /// How far the run has come.
 #[derive(Default)]
 struct RunPhase {
+    /// Leaves why the run could not start where people look. `None` while these files may be another run's.
+    record: Option<RecordFailure>,
     /// `None` until rows run.
     reach: Option<SignalReach>,
     /// All rows are done, and no signal came in time to stop the run.
@@ -223,6 +238,11 @@ impl StopSignals {
         Ok(Self(phase))
     }
 
+    /// No other run writes to the output: until rows run, a signal is recorded as what kept the run from starting.
+    pub(in crate::commands) fn output_is_locked(&self, record: RecordFailure) {
+        lock(&self.0).record = Some(record);
+    }
+
     /// Rows start to run: from now on the first signal is left to the dispatcher.
     pub(in crate::commands) fn run_starts(&self, reach: SignalReach) {
         lock(&self.0).reach = Some(reach);
@@ -251,8 +271,10 @@ fn listen(runtime: &Runtime, signals: &mut Signals, phase: &Mutex<RunPhase>) {
         let phase = lock(phase);
         let Some(reach) = &phase.reach else {
             // The lock is held to the end of the process, so that no row starts to run.
-            let error = Error::interrupted(first);
-            tell_error(&error.detail("nothing was sent: the signal came before the first call"));
+            let error = Error::interrupted(first)
+                .detail("nothing was sent: the signal came before the first call");
+            tell_error(&error);
+            { phase.record.iter() }.for_each(|record| record(&error));
             end_process(Exit::Interrupted(first));
         };
         if phase.rows_are_done {

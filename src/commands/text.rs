@@ -2,7 +2,11 @@
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
 
 use crate::base::error::{Error, Exit, Result, system_words};
 use crate::base::own_file::{self, Readers};
@@ -71,7 +75,7 @@ impl SummaryFile {
             return Ok(Self {
                 path: path.to_owned(),
                 readers,
-                stream: Some(File::options().write(true).open(path)?),
+                stream: Some(open_stream(path)?),
             });
         }
         // Also where there is one: it will be replaced by a new one.
@@ -105,6 +109,21 @@ impl SummaryFile {
             }
         }
     }
+}
+
+/// Opens a pipe or a device, without waiting for a reader: the run would wait for ever if none comes.
+fn open_stream(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let stream = match options.write(true).custom_flags(flags).open(path) {
+        Err(e) if e.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => {
+            return Err(io::Error::other("no program reads it"));
+        }
+        opened => opened?,
+    };
+    // A summary is longer than some pipes are: a slow reader is waited for.
+    fcntl_setfl(&stream, fcntl_getfl(&stream)? - OFlags::NONBLOCK)?;
+    Ok(stream)
 }
 
 #[cfg(test)]

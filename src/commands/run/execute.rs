@@ -5,8 +5,10 @@
 //! written if another run holds the output: these files may be that run's own.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::super::signals::RecordFailure;
 use super::super::text::SummaryFile;
 use super::announce::announce;
 use super::drive::drive;
@@ -29,15 +31,16 @@ pub(crate) fn execute(config: RunConfig) -> Result<Exit> {
         metrics: config.watch.metrics.clone(),
         profile: None,
     };
-    run(config).inspect_err(|error| {
-        write_failure(&identity, files, error);
+    let record: RecordFailure = Arc::new(move |error| {
+        write_failure(&identity, &files, error);
         // The error is the last line; that it is not all of it would change nothing.
         let _ = end_log(LogLine::Error(error.log_words()));
-    })
+    });
+    run(config, &record).inspect_err(|error| record(error))
 }
 
-fn run(config: RunConfig) -> Result<Exit> {
-    let (run, start) = prepare(config)?;
+fn run(config: RunConfig, record: &RecordFailure) -> Result<Exit> {
+    let (run, start) = prepare(config, record)?;
     announce(&run, &start);
     drive(run, start)
 }
@@ -48,23 +51,23 @@ pub(crate) fn leave_failure(mut run: UnconfiguredRun, error: &Error) {
         profile: run.profile.take(),
         ..RunIdentity::new(job_name(run.output.as_deref()))
     };
-    write_failure(&identity, run, error);
+    write_failure(&identity, &run, error);
 }
 
 /// Writes that the run could not start. What cannot be written is left: the error itself is what matters.
-fn write_failure(identity: &RunIdentity, files: UnconfiguredRun, error: &Error) {
+fn write_failure(identity: &RunIdentity, files: &UnconfiguredRun, error: &Error) {
     let exit = error.exit();
     if exit == Exit::Busy {
         return;
     }
     let counts = Counts::not_started().as_of(Duration::ZERO, identity.tariff.as_ref());
     // None takes the name of a file that the next start writes, and a pipe would wait for a reader.
-    let is_ours = |path: &PathBuf| {
+    let is_ours = |path: &&PathBuf| {
         let is_taken = [files.output.as_deref(), error.file()].contains(&Some(path.as_path()));
         !is_taken && (!path.exists() || path.is_file())
     };
-    if let Some(path) = files.summary.filter(is_ours)
-        && let Ok(file) = SummaryFile::create(&path, Readers::EVERYBODY)
+    if let Some(path) = files.summary.as_ref().filter(is_ours)
+        && let Ok(file) = SummaryFile::create(path, Readers::EVERYBODY)
     {
         file.write(|to| {
             let summary = RunSummary {
@@ -74,8 +77,8 @@ fn write_failure(identity: &RunIdentity, files: UnconfiguredRun, error: &Error) 
             write_json(&summary, to)
         });
     }
-    if let Some(path) = files.metrics.filter(is_ours)
-        && let Ok(file) = metrics_file(path, identity.clone())
+    if let Some(path) = files.metrics.as_ref().filter(is_ours)
+        && let Ok(file) = metrics_file(path.clone(), identity.clone())
     {
         let _ = file.write(&counts, Some(exit));
     }

@@ -3,12 +3,13 @@
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use super::super::files::LockWait;
 use super::super::inputs::refuse_stream;
-use super::super::signals::StopSignals;
+use super::super::signals::{RecordFailure, StopSignals};
 use super::before_paying::{before_paying, expected};
 use super::files::{Files, RunPart};
 use super::first_pass::FirstCount;
@@ -72,7 +73,7 @@ pub(super) struct Start {
 ///
 /// # Errors
 /// What keeps the run from starting. No output has been replaced then.
-pub(super) fn prepare(config: RunConfig) -> Result<(PreparedRun, Start)> {
+pub(super) fn prepare(config: RunConfig, record: &RecordFailure) -> Result<(PreparedRun, Start)> {
     let mut identity = identity_of(&config);
     // Before anything is opened.
     let (concurrency, fewer) = fit_fd_limit(&config);
@@ -80,7 +81,7 @@ pub(super) fn prepare(config: RunConfig) -> Result<(PreparedRun, Start)> {
     let signals = StopSignals::start()?;
     let (client, stand_in) = answerer(&config)?;
     let wait = LockWait::new(config.wait_lock, !config.watch.quiet);
-    let (mut files, lock) = find_files(&config, &wait)?;
+    let (mut files, lock) = find_files(&config, &wait, &signals, record)?;
     let account = match stand_in {
         Some(_) => Account::of_sandbox(),
         None => Account::of_service(&client.endpoint, &client.service_id),
@@ -141,11 +142,17 @@ pub(super) fn prepare(config: RunConfig) -> Result<(PreparedRun, Start)> {
 ///
 /// # Errors
 /// Exit code 2: they are not as they must be. Exit code 75: another run writes there.
-fn find_files(config: &RunConfig, wait: &LockWait) -> Result<(Files, Option<OutputLock>)> {
+fn find_files(
+    config: &RunConfig,
+    wait: &LockWait,
+    signals: &StopSignals,
+    record: &RecordFailure,
+) -> Result<(Files, Option<OutputLock>)> {
     let mut files = Files::find(config.files.clone(), config.ledger.reuse)?;
     wait.until_free(|| files.check_output())?;
     // From here on no other run writes there, however long the input takes.
     let lock = lock_output(files.written(), wait)?;
+    signals.output_is_locked(Arc::clone(record));
     for part in &files.parts {
         refuse_stream(config.limits, &part.input)?;
     }

@@ -176,25 +176,36 @@ fn a_signal_before_the_header_is_there_ends_the_run_with_a_word() {
         let (reader, producer) = io::pipe().unwrap();
         let (place, server) = (Place::new(), Server::good());
         let running = place
-            .run(&server, "-o scored.csv")
-            .stdin_from(reader)
-            .start();
-        running.wait_for_status("SigCgt:", |caught| {
-            // Bit 14 is SIGTERM, bit 0 is SIGHUP, whose handler is installed last.
-            u64::from_str_radix(caught, 16).unwrap() & 0x4001 == 0x4001
-        });
+            .run(&server, "-o scored.csv --summary s.json --metrics m.prom")
+            .stdin_from(reader);
+        let last_night = Place::with("users.csv", users::csv(1));
+        last_night
+            .score(&server, "--summary s.json --metrics m.prom")
+            .exits(0);
+        for name in ["s.json", "m.prom"] {
+            place.write(name, last_night.read(name));
+        }
+        let running = running.start();
+        running.wait_for_file("scored.csv.lock", |_| true);
+        // For the header, which comes after the lock.
+        running.wait_for_status("State:", |state| state.starts_with('S'));
         running.signal(signal);
         let done = running.done();
         done.exits(code)
             .says(&format!("error: {word}\n"))
             .says("nothing was sent: the signal came before the first call");
-        assert_eq!(server.calls(), 0);
-        // The name of the lock, which is there unless the signal came before it, is in nobody's way.
-        let names = place.names();
-        assert!(
-            names.iter().all(|name| name == "scored.csv.lock"),
-            "{names:?}"
+        assert_eq!(server.calls(), 1);
+        assert_eq!(place.json("s.json")["exit_code"], code);
+        let exit_code = format!("}} {code}\n");
+        let metrics = place.text("m.prom");
+        let line =
+            { metrics.split_inclusive('\n') }.find(|line| line.starts_with("rescore_exit_code{"));
+        done.check(
+            line.is_some_and(|line| line.ends_with(&exit_code)),
+            &metrics,
         );
+        // The name of the lock is in nobody's way.
+        assert_eq!(place.names(), ["m.prom", "s.json", "scored.csv.lock"]);
         drop(producer);
     }
 }
@@ -282,4 +293,61 @@ fn a_run_that_is_asked_before_its_first_call_goes_on() {
     producer.write_all(users::csv(2).as_bytes()).unwrap();
     drop(producer);
     running.done().exits(0);
+}
+
+#[test]
+fn a_run_that_waits_for_another_one_leaves_its_summary_alone() {
+    let (server, release) = Server::holding(0);
+    let place = Place::with("users.csv", users::csv(1));
+    place.write("s.json", "{\"type\":\"summary\"}");
+    let first = place.scoring(&server).start();
+    server.wait_for_calls(1);
+    let second = place
+        .scoring(&server)
+        .args("--wait-lock 10m --summary s.json")
+        .start();
+    second.wait_for_words("waiting up to");
+    second.signal("TERM");
+    second.done().exits(143);
+    assert_eq!(place.text("s.json"), "{\"type\":\"summary\"}");
+    drop(release);
+    first.done().exits(0);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn no_command_is_ended_by_the_signal_that_asks_how_far_a_run_is() {
+    // A silent pipe holds each of them up before it would listen.
+    for args in ["check -", "decide - -o x.csv", "report - -o x.html"] {
+        let (reader, producer) = io::pipe().unwrap();
+        let place = Place::new();
+        let running = place.rescore(args).stdin_from(reader).start();
+        running.wait_for_status("SigCgt:", |caught| {
+            u64::from_str_radix(caught, 16).is_ok_and(|caught| caught & (1 << 9) != 0)
+        });
+        running.signal("USR1");
+        drop(producer);
+        let done = running.done();
+        done.check(done.code().is_some(), "it ends by itself");
+    }
+}
+
+#[test]
+fn a_pipe_without_a_reader_is_refused_as_a_summary() {
+    let (place, server) = (Place::with("users.csv", users::csv(1)), Server::good());
+    let made = std::process::Command::new("mkfifo")
+        .arg(place.path("pipe"))
+        .status();
+    assert!(made.unwrap().success());
+    let done = place.score(&server, "--summary pipe");
+    done.exits(2)
+        .says("cannot write `pipe`: no program reads it");
+    assert_eq!(server.calls(), 0);
+    let path = place.path("pipe");
+    let reader = thread::spawn(move || std::fs::read_to_string(path).unwrap());
+    // The reader may need a moment to open it.
+    while place.score(&server, "--summary pipe").code() == Some(2) {
+        thread::sleep(Duration::from_millis(10));
+    }
+    assert!(reader.join().unwrap().contains("\"summary\""));
 }
