@@ -4,10 +4,11 @@
 //! Something else under such a name may lead anywhere. So links are not followed, and a hard link, a pipe or a device is
 //! refused. Nothing here knows what is written. Also where a file is, and which one it is, whatever its name.
 
-use std::fs::{self, File, Metadata, OpenOptions, Permissions};
+use std::fs::{self, DirEntry, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::fs::{Access, Gid, OFlags, access};
 use rustix::io::Errno;
@@ -15,6 +16,11 @@ use tempfile::NamedTempFile;
 
 use super::error::Error;
 use super::text::shown;
+
+/// How the name of a file starts that will take the place of another one.
+const TEMPORARY: &str = ".rescore-";
+/// After this time without a change, nothing writes to such a file any more.
+const ABANDONED: Duration = Duration::from_secs(60 * 60);
 
 /// Why a file with a name of ours cannot be one that we created.
 #[derive(Debug, thiserror::Error)]
@@ -91,8 +97,24 @@ pub(crate) fn append(path: &Path, mode: u32, only_new: bool) -> io::Result<File>
 /// No file can be made there.
 pub(crate) fn beside(path: &Path, mode: u32) -> io::Result<NamedTempFile> {
     tempfile::Builder::new()
+        .prefix(TEMPORARY)
         .permissions(permissions(mode))
         .tempfile_in(directory_of(path))
+}
+
+/// Removes files that a kill or a power cut has kept from taking the place of another one.
+fn remove_abandoned(directory: &Path) {
+    let is_abandoned = |file: &DirEntry| {
+        let age =
+            { file.metadata().and_then(|it| it.modified()).ok() }.and_then(|at| at.elapsed().ok());
+        let name = file.file_name();
+        name.as_encoded_bytes().starts_with(TEMPORARY.as_bytes()) && age >= Some(ABANDONED)
+    };
+    let files = fs::read_dir(directory).into_iter().flatten().flatten();
+    for file in files.filter(is_abandoned) {
+        // If it cannot be removed, it only takes space.
+        let _ = fs::remove_file(file.path());
+    }
 }
 
 /// Puts a file with this content, for these readers, in the place of the one at `path`, if there is one. No reader ever gets
@@ -222,6 +244,7 @@ impl Readers {
     /// # Errors
     /// No file can be made there.
     pub(crate) fn of_new(self, path: &Path) -> io::Result<Self> {
+        remove_abandoned(directory_of(path));
         let new = beside(path, self.mode & 0o666 | OWNER)?;
         let mode = mode_of(&new.as_file().metadata()?);
         Ok(Self { mode, ..self })
@@ -378,6 +401,34 @@ mod tests {
         assert_eq!(io::read_to_string(&old).unwrap(), "old");
         assert_eq!(mode_of(&path.metadata().unwrap()), 0o604);
         assert_eq!(fs::read_dir(place.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn what_a_kill_has_left_beside_a_file_is_removed_once_nothing_can_write_to_it() {
+        let place = tempfile::tempdir().unwrap();
+        for (name, hours, is_left) in [
+            (".rescore-a1B2c3", 2, false),
+            (".rescore-d4E5f6", 0, true),
+            (".tmpa1B2c3", 2, true),
+            ("notes.rescore-a1B2c3", 2, true),
+        ] {
+            let path = place.path().join(name);
+            let file = File::create(&path).unwrap();
+            let age = Duration::from_secs(hours * 60 * 60);
+            file.set_modified(std::time::SystemTime::now() - age)
+                .unwrap();
+            Readers::EVERYBODY.of_new(&place.path().join("x")).unwrap();
+            assert_eq!(path.exists(), is_left, "{name}");
+        }
+        let new = beside(&place.path().join("x"), OWNER).unwrap();
+        assert!(
+            new.path()
+                .file_name()
+                .unwrap()
+                .to_str()
+                .unwrap()
+                .starts_with(TEMPORARY)
+        );
     }
 
     #[test]

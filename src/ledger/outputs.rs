@@ -48,9 +48,10 @@ impl OutputLock {
             let file = own_file::append(&path, PRIVATE, false).map_err(cannot)?;
             let locked = file.try_lock();
             let mut other = String::new();
-            // A run that has just taken the lock may not have written its name yet.
+            // A run that has just taken the lock may not have written its name yet, and a power cut may leave bytes of zero in
+            // its place.
             let read = (&file).take(HOLDER).read_to_string(&mut other);
-            let other = other.trim();
+            let other = other.trim_matches(|c: char| c == '\0' || c.is_whitespace());
             if let Err(TryLockError::WouldBlock) = locked {
                 let other = Some(other).filter(|other| !other.is_empty());
                 let other = other.unwrap_or("just started");
@@ -60,7 +61,7 @@ impl OutputLock {
                         .hint("run the same command again when it has ended"),
                 );
             }
-            if read.is_err() || !(other.is_empty() || is_holder(other)) {
+            if read.is_err() || !is_holder(other) {
                 return Err(cannot(io::Error::other(NotOurs::CONTENT)));
             }
             // The run that held it may have removed the file between our opening and locking it.
@@ -111,8 +112,11 @@ fn this_process() -> String {
     format!("process {}{host} since {since}", std::process::id())
 }
 
-/// Whether a text names a process like this.
+/// Whether a text names a process like this, or is the start of what does.
 fn is_holder(text: &str) -> bool {
+    if "process ".starts_with(text) {
+        return true;
+    }
     let (_, named) = text.split_once("process ").unwrap_or_default();
     let id = named.split(' ').next().unwrap_or_default();
     id.parse::<u32>().is_ok()
@@ -242,9 +246,12 @@ mod tests {
             ("process 7", true),
             ("process x", false),
             ("a shopping list", false),
-            ("", false),
         ] {
             assert_eq!(is_holder(text), expected, "{text}");
+        }
+        let mut part = this;
+        while part.pop().is_some() {
+            assert!(is_holder(&part), "{part}");
         }
     }
 }

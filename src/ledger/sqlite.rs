@@ -177,6 +177,10 @@ impl Database for SqliteLedger {
                         self.is_full = true;
                     } else if self.is_full && self.waits_for_space < WAITS_FOR_SPACE {
                         self.waits_for_space += 1;
+                        // What the log has goes to pages that the ledger has already, and the log starts again.
+                        let _ = self
+                            .connection
+                            .execute_batch("PRAGMA wal_checkpoint(PASSIVE)");
                         pause();
                     } else {
                         return Err(fault);

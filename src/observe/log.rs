@@ -224,7 +224,8 @@ impl LogFile {
         let (mut start, mut last) = (Vec::new(), Vec::new());
         (&file).take(START.len() as u64).read_to_end(&mut start)?;
         if !start.is_empty() {
-            if start != START {
+            // A power cut may leave the start of a line, or bytes of zero.
+            if !START.starts_with(&start) && start != [0; START.len()] {
                 return Err(io::Error::other(own_file::NotOurs::CONTENT));
             }
             file.seek(SeekFrom::End(-1))?;

@@ -109,10 +109,12 @@ fn a_file_that_is_not_a_lock_of_ours_is_not_emptied() {
     let done = place.score(&server, "--overwrite");
     done.exits(2).says("`scored.csv.lock`").says("move it away");
     assert_eq!(place.text("scored.csv.lock"), "my notes");
-    // A file that a killed run left there is ours.
-    place.write("scored.csv.lock", "process 4194304");
-    place.score(&server, "").exits(0);
-    assert_eq!(place.names(), ["rescore.ledger", "scored.csv", "users.csv"]);
+    // What a killed run or a power cut has left there is ours.
+    for left in ["process 4194304", "proc", "\0\0\0\0", "process 41\0\0"] {
+        place.write("scored.csv.lock", left);
+        place.score(&server, "--overwrite").exits(0);
+        assert_eq!(place.names(), ["rescore.ledger", "scored.csv", "users.csv"]);
+    }
 }
 
 fn set_mode(place: &Place, name: &str, mode: u32) {
