@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use crate::base::error::{Error, Exit, Result};
+use crate::base::own_file::read_small;
 use crate::base::stderr::flush;
 use crate::cli::{self, Command, ParseFailure};
 use crate::commands;
@@ -99,7 +100,7 @@ fn carry_out(command: Command) -> Result<Exit> {
 
 /// The text of a settings file, if it exists.
 fn settings_text(path: &Path) -> io::Result<Option<String>> {
-    match std::fs::read(path) {
+    match read_small(path) {
         Ok(text) if matches!(*text, [0xff, 0xfe, ..] | [0xfe, 0xff, ..]) => {
             let what = "it is UTF-16, as PowerShell writes it, and must be UTF-8";
             Err(io::Error::other(what))

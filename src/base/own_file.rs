@@ -1,18 +1,18 @@
 //! Files that the program creates under names of its own, such as `OUTPUT.partial`: opened in a way that never writes to
-//! anything else.
+//! anything else. And small files that people have made for it.
 //!
 //! Something else under such a name may lead anywhere. So links are not followed, and a hard link, a pipe or a device is
 //! refused. Nothing here knows what is written. Also where a file is, and which one it is, whatever its name.
 
 use std::fs::{self, DirEntry, File, Metadata, OpenOptions, Permissions};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::time::Duration;
 
 use rustix::fs::{Access, Gid, OFlags, access};
 use rustix::io::Errno;
-use tempfile::NamedTempFile;
+use tempfile::{NamedTempFile, TempDir};
 
 use super::error::Error;
 use super::text::shown;
@@ -88,6 +88,32 @@ pub(crate) fn append(path: &Path, mode: u32, only_new: bool) -> io::Result<File>
         .open(path)?;
     NotOurs::refuse(&file.metadata()?)?;
     Ok(file)
+}
+
+/// A file of settings, a key or certificates is far smaller, and a device has no end.
+const MOST_OF_SMALL: u64 = 1 << 20;
+
+/// Reads a small file that a person has made.
+///
+/// # Errors
+/// It cannot be read, or is larger than a megabyte.
+pub(crate) fn read_small(path: &Path) -> io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    let mut file = File::open(path)?.take(MOST_OF_SMALL + 1);
+    if file.read_to_end(&mut content)? as u64 > MOST_OF_SMALL {
+        return Err(io::Error::other("it has more than a megabyte"));
+    }
+    Ok(content)
+}
+
+/// A directory without content in this one, for files that go to this one together. It is removed when it is dropped.
+///
+/// # Errors
+/// None can be made there.
+pub(crate) fn directory_in(directory: &Path) -> io::Result<TempDir> {
+    tempfile::Builder::new()
+        .prefix(TEMPORARY)
+        .tempdir_in(directory)
 }
 
 /// A file without content beside the one at `path`, whose place it can take. It is created with this mode, as far as the

@@ -28,17 +28,25 @@ pub(crate) fn print(text: &str) -> Result<Exit> {
     }
 }
 
-/// Writes the manual pages of a command line. Those of an earlier version are replaced.
+/// Writes the manual pages of a command line. Those of an earlier version are replaced, and so is a link: what it leads to
+/// stays as it is.
 ///
 /// # Errors
 /// Exit code 2: the directory or a page cannot be written.
 pub(crate) fn write_pages(directory: &Path, pages: clap::Command) -> Result<Exit> {
     let place = shown(directory);
-    fs::create_dir_all(directory)
-        .and_then(|()| clap_mangen::generate_to(pages, directory))
-        .map_err(|error| {
-            Error::usage(format!("cannot write the manual pages to `{place}`")).because(error)
-        })?;
+    let write = || {
+        fs::create_dir_all(directory)?;
+        let new = own_file::directory_in(directory)?;
+        clap_mangen::generate_to(pages, new.path())?;
+        fs::read_dir(new.path())?.try_for_each(|page| {
+            let page = page?;
+            fs::rename(page.path(), directory.join(page.file_name()))
+        })
+    };
+    write().map_err(|error| {
+        Error::usage(format!("cannot write the manual pages to `{place}`")).because(error)
+    })?;
     tell(&format!("rescore: wrote the manual pages to {place}"));
     Ok(Exit::Complete)
 }

@@ -212,6 +212,14 @@ fn unreadable(name: &str, compressed: bool, error: io::Error) -> Error {
         return Error::usage(format!("cannot decompress {name}: it ends too early"))
             .hint("it is incomplete: make or copy it again");
     }
+    // The decoder's error has only words.
+    if error.to_string().contains("too much memory") {
+        return Error::usage(format!(
+            "cannot decompress {name}: it was packed by `zstd --long`"
+        ))
+        .because(error)
+        .hint("unpack it with `zstd -dc --long=31`, and pass what that writes to `rescore run -`");
+    }
     Error::usage(format!("cannot decompress {name}: it is damaged")).because(error)
 }
 

@@ -21,7 +21,9 @@ use super::server_url::ServerUrl;
 use super::settings::ServerWait;
 use crate::base::error::system_words;
 use crate::base::numbers;
+use crate::base::own_file::read_small;
 use crate::base::redact::Hidden;
+
 use crate::base::text::{printable, shown};
 
 /// What each connection starts with. Where another program holds the tables, the server says so after this time, and the run
@@ -176,7 +178,8 @@ fn tls(authorities: Option<&Path>) -> Result<MakeRustlsConnect, DbFault> {
 
 /// The certificates in a PEM file.
 fn read_pem(file: &Path) -> Result<Vec<CertificateDer<'static>>, DbFault> {
-    let roots: Result<Vec<_>, _> = CertificateDer::pem_file_iter(file).and_then(Iterator::collect);
+    let pem = read_small(file).unwrap_or_default();
+    let roots: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
     roots.ok().filter(|roots| !roots.is_empty()).ok_or_else(|| {
         let words = format!("`{}` cannot be read or has no certificate", shown(file));
         DbFault::new(DbFaultKind::Refused, words)

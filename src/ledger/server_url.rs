@@ -16,6 +16,7 @@ use postgres::Config;
 use postgres::config::{Host, SslMode};
 
 use crate::base::error::{Error, Result};
+use crate::base::own_file::read_small;
 
 /// How long connecting to one host may take, unless `connect_timeout` says it.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -150,7 +151,8 @@ impl ServerUrl {
                 let file = set("PGPASSFILE").map(PathBuf::from).or_else(usual)?;
                 let mode = fs::metadata(&file).ok()?.permissions().mode();
                 let is_private = mode.trailing_zeros() >= 6;
-                let text = fs::read_to_string(file).ok().filter(|_| is_private)?;
+                let text =
+                    String::from_utf8(read_small(&file).ok().filter(|_| is_private)?).ok()?;
                 find_password(&text, &config, set("USER").as_deref())
             });
             if let Some(password) = password {

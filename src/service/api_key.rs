@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::base::error::{Error, Result};
+use crate::base::own_file::read_small;
 use crate::base::secret::Secret;
 
 /// Every API key that a run has used. After a rotation, any answer may repeat the old or the new
@@ -49,7 +50,7 @@ impl KeyFile {
     /// Exit code 2: it cannot be read, or has no usable key.
     pub(crate) fn read(&self) -> Result<Secret> {
         let shown = self.0.display();
-        let bytes = fs::read(&self.0).map_err(|e| {
+        let bytes = read_small(&self.0).map_err(|e| {
             Error::usage(format!("cannot read the API key from `{shown}`")).because(e)
         })?;
         let place = format!("in `{shown}`");

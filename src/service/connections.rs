@@ -19,6 +19,7 @@ use rustls_platform_verifier::Verifier;
 
 use super::endpoint::LOCALHOST;
 use crate::base::error::{Error, Result};
+use crate::base::own_file::read_small;
 
 /// What the program calls itself.
 pub(super) const USER_AGENT: &str = concat!("rescore/", env!("CARGO_PKG_VERSION"));
@@ -264,7 +265,7 @@ pub(super) fn client_config(ca_file: Option<&Path>) -> Result<ClientConfig> {
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
     let what = format!("cannot use the certificates in `{}`", path.display());
     let wrong = || Error::usage(what.clone());
-    let pem = std::fs::read(path).map_err(|e| wrong().because(e))?;
+    let pem = read_small(path).map_err(|e| wrong().because(e))?;
     let certificates: Vec<_> = CertificateDer::pem_slice_iter(&pem)
         .collect::<Result<_, _>>()
         .map_err(|e| wrong().because(e))?;

@@ -176,7 +176,7 @@ impl Files {
         // It cannot be known whether a stream has the rows that are there.
         let mut inputs = self.parts.iter().map(|part| &part.input.file.input);
         let replace = match inputs.next() {
-            Some(Input::Stdin) if !self.again => Replace::Partial,
+            Some(Input::Stdin) if !self.config.overwrite => Replace::Partial,
             _ => Replace::Whole,
         };
         Target::new(output, |_| replace).map(drop)

@@ -77,9 +77,11 @@ impl PreparedLedger {
             Some(RunEnd::Stopped) if run.same_input && !file.exists() => {
                 return Ok(Replace::Partial);
             }
-            // Failed rows are asked about again, and not all of them at another address.
+            // Failed rows are asked about again, and not all of them at another address, nor those of another stream.
             Some(RunEnd::Finished { .. })
-                if self.reuse == Reuse::Retry && facts.other_accounts.is_empty() =>
+                if self.reuse == Reuse::Retry
+                    && facts.other_accounts.is_empty()
+                    && input.is_some() =>
             {
                 "finished"
             }

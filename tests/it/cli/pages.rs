@@ -2,6 +2,7 @@
 //! them, where they are installed.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::process::{Command, Output};
 
 use crate::support::process::Place;
@@ -125,9 +126,16 @@ fn there_is_a_page_with_all_options_for_each_command() {
         }
     }
     assert!(compared > 60, "the test itself has gone blind");
-    // Pages of an earlier version are replaced, and the main page is also printed.
+    // Pages of an earlier version are replaced, and a link is not followed. The main page is also printed.
     place.write("share/man1/rescore.1", "old ".repeat(10_000));
+    place.write("precious", "mine");
+    fs::remove_file(place.path("share/man1/rescore-run.1")).unwrap();
+    symlink("../../precious", place.path("share/man1/rescore-run.1")).unwrap();
     place.rescore("man share/man1").done().exits(0);
+    assert_eq!(place.text("precious"), "mine");
+    assert!(!place.path("share/man1/rescore-run.1").is_symlink());
+    let mut left = fs::read_dir(place.path("share/man1")).unwrap();
+    assert!(left.all(|left| left.unwrap().path().is_file()));
     let printed = place.rescore("man").done();
     assert_eq!(printed.stdout, place.read("share/man1/rescore.1"));
 }

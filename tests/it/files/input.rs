@@ -94,6 +94,10 @@ fn a_compressed_file_that_is_cut_off_or_damaged_is_refused_before_the_first_call
             assert_eq!(place.names(), ["users.csv"]);
         }
     }
+    // A frame that needs a window of 2 GiB.
+    let long = [0x28, 0xb5, 0x2f, 0xfd, 0, 0xa8, 1, 0, 0];
+    let (_, done) = score(long, &server, "");
+    done.exits(2).says("it was packed by `zstd --long`");
     assert_eq!(server.calls(), 0);
     // A stream cannot be checked before it ends: the rows that came are kept, and the run does not count as finished.
     let place = Place::new();

@@ -102,7 +102,10 @@ fn an_input_that_has_changed_or_comes_down_a_pipe_is_still_the_same() {
         program.args(more).stdin(rows).done()
     };
     pipe(users::csv(10) + "11,,u@example.com,::1,u\n", "").exits(1);
-    pipe(users::csv(10), "--retry-failed")
+    // Nobody knows whether another stream has the same rows.
+    let refused = pipe(users::csv(10), "--retry-failed");
+    refused.exits(2).says("`--overwrite` replaces it");
+    pipe(users::csv(10), "--retry-failed --overwrite")
         .exits(0)
         .says("10 rows already paid for");
     assert_eq!(place.text("scored.csv"), users::scored(&users::csv(10)));
