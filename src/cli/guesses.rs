@@ -10,39 +10,9 @@ use clap::{Arg, Command, Error};
 use super::settings::without_secrets;
 use crate::base::text::shown;
 
-/// Options of other programs, and what does here what they are for.
-const MEANT: &[(&[&str], &str)] = &[
-    (
-        &["resume", "continue"],
-        "a run continues by itself: give the same command again, without this option; nothing that was paid for is paid for again",
-    ),
-    (
-        &["retry"],
-        "the same command asks again about rows that failed at no cost; `--retry-failed` also asks again about rows whose call was or may have been billed, and `--retries N` is for calls that fail",
-    ),
-    (
-        &["dry-run"],
-        "`rescore check`, with the same arguments in place of `rescore run`, counts what the run would send and cost, without a call; `--sandbox` rehearses the run with made-up scores",
-    ),
-    (
-        &["force"],
-        "`--overwrite` replaces existing files, and asks about no row again that is paid for",
-    ),
-    (
-        &["workers", "threads", "parallel"],
-        "`--concurrency N` is the maximum number of calls in flight; up to 512, rescore finds by itself how many the service takes",
-    ),
-    (&["head", "rows"], "`--limit N` takes only the first N rows"),
-    (&["url"], "`--base-url URL` is the address of the service"),
-    (
-        &["key", "token", "api-key"],
-        "the API key is never an argument, which others could see: put it into a file for `--api-key-file FILE`, or into the variable `RESCORE_API_KEY`",
-    ),
-    (
-        &["where", "filter"],
-        "`--only COLUMN=VALUE` sends only these rows, and passes all others on as they are; `--limit N` and `--sample N%` take a part",
-    ),
-];
+/// The options and commands of other programs, a line for each meaning: what is typed, and behind a colon what does here what it
+/// is for. Nothing that pays again for what is paid for is named without saying so.
+const MEANT: &str = include_str!("guesses.txt");
 
 /// Arguments that clap refuses, with what was meant in place of clap's own suggestions.
 pub(super) fn with_meaning(mut error: Error, commands: &Command, typed: &[OsString]) -> Error {
@@ -53,7 +23,7 @@ pub(super) fn with_meaning(mut error: Error, commands: &Command, typed: &[OsStri
     let meant = match error.kind() {
         ErrorKind::UnknownArgument => {
             let wrong = wrong(ContextKind::InvalidArg).unwrap_or_default();
-            if !wrong.starts_with("--") {
+            if !wrong.starts_with('-') {
                 // An address of a database that was not quoted, for instance.
                 let shown = ContextValue::String(without_secrets(&wrong));
                 error.insert(ContextKind::InvalidArg, shown);
@@ -70,34 +40,18 @@ pub(super) fn with_meaning(mut error: Error, commands: &Command, typed: &[OsStri
             let command = typed.get(1).and_then(|word| commands.find_subcommand(word));
             let command = command.unwrap_or(commands);
             let options = command.get_arguments().filter_map(Arg::get_long);
-            let name = wrong.trim_start_matches('-').split('=').next();
-            option(name.unwrap_or_default(), options, command.get_name())
+            let name = wrong.split('=').next().unwrap_or_default();
+            option(name, options, command.get_name())
         }
         ErrorKind::InvalidSubcommand => {
-            let is_file = |word: &String| word.contains(['.', '/']);
-            let Some(file) = wrong(ContextKind::InvalidSubcommand).filter(is_file) else {
-                return error;
-            };
+            let wrong = wrong(ContextKind::InvalidSubcommand).unwrap_or_default();
             error.remove(ContextKind::SuggestedSubcommand);
             error.remove(ContextKind::Suggested);
-            let is_output = |word: &OsString| {
-                let word = word.to_string_lossy();
-                word.starts_with("-o") || word.starts_with("--output")
-            };
-            let words: Vec<_> = typed
-                .iter()
-                .skip(1)
-                .map(|word| as_typed(Path::new(word)))
-                .collect();
-            let output = if typed.iter().any(is_output) {
-                String::new()
-            } else {
-                format!(" -o {}", output_for("scored", Path::new(&file)))
-            };
-            format!(
-                "`rescore run {}{output}` scores the users of a file",
-                words.join(" ")
-            )
+            let group = typed.get(1).and_then(|word| commands.find_subcommand(word));
+            match group {
+                None if wrong.contains(['.', '/']) => run_of(&wrong, typed),
+                group => command(&wrong, group.unwrap_or(commands)),
+            }
         }
         _ => return error,
     };
@@ -108,28 +62,62 @@ pub(super) fn with_meaning(mut error: Error, commands: &Command, typed: &[OsStri
     error
 }
 
-/// What is meant by an option that a command does not have; these it has.
+/// The run that is meant where a file stands in the place of a command.
+fn run_of(file: &str, typed: &[OsString]) -> String {
+    let words = typed.iter().skip(1).map(Path::new).map(as_typed);
+    let words = words.collect::<Vec<_>>();
+    let is_output = |word: &String| word.starts_with("-o") || word.starts_with("--output");
+    let output = if words.iter().any(is_output) {
+        String::new()
+    } else {
+        format!(" -o {}", output_for("scored", Path::new(file)))
+    };
+    let words = words.join(" ");
+    format!("`rescore run {words}{output}` scores the users of a file")
+}
+
+/// What is meant by an option that a command does not have, with the dashes in front of it; these it has.
 pub(super) fn option<'a>(
     wrong: &str,
     options: impl Iterator<Item = &'a str>,
     command: &str,
 ) -> String {
-    if let Some((_, meant)) = MEANT.iter().find(|(names, _)| names.contains(&wrong)) {
-        return (*meant).to_owned();
+    if let Some(meaning) = meaning(wrong) {
+        return meaning.to_owned();
     }
-    match nearest(wrong, options) {
+    match nearest(wrong.trim_start_matches('-'), options) {
         Some(nearest) => format!("a similar option exists: '--{nearest}'"),
         None => format!("`rescore {command} --help-all` lists all options"),
     }
 }
 
+/// What is meant by a command that there is not, among those of this one.
+fn command(wrong: &str, known: &Command) -> String {
+    let names: Vec<_> = known.get_subcommands().map(Command::get_name).collect();
+    if let Some(meaning) = meaning(wrong) {
+        return meaning.to_owned();
+    }
+    match nearest(wrong, names.iter().copied()) {
+        Some(nearest) => format!("a similar command exists: '{nearest}'"),
+        None => format!("the commands are {}", names.join(", ")),
+    }
+}
+
+/// What does here what this option or command of other programs is for.
+fn meaning(typed: &str) -> Option<&'static str> {
+    let mut all = MEANT.lines().filter_map(|line| line.split_once(": "));
+    let meant = all.find(|(words, _)| words.split(' ').any(|word| word == typed));
+    meant.map(|(_, meaning)| meaning)
+}
+
 /// The name that was probably meant.
 pub(super) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    /// How alike it must be. Below this, suggestions are noise.
+    /// How alike it must be, unless one letter is wrong. Below this, suggestions are noise.
     const ALIKE: f64 = 0.75;
     let like = |known: &str| strsim::normalized_damerau_levenshtein(name, known);
     let nearest = known.max_by(|a, b| like(a).total_cmp(&like(b)))?;
-    (like(nearest) >= ALIKE).then_some(nearest)
+    let is_alike = like(nearest) >= ALIKE || strsim::damerau_levenshtein(name, nearest) == 1;
+    is_alike.then_some(nearest)
 }
 
 /// A file as it would be typed in a shell.

@@ -121,7 +121,7 @@ fn refuse_unknown_settings(commands: &Command, file: &SettingsFile) -> Result<()
         return Ok(());
     };
     let what = format!("unknown setting {}", quoted(&setting.key));
-    let option = setting.key.to_lowercase().replace('_', "-");
+    let option = format!("--{}", setting.key.to_lowercase().replace('_', "-"));
     let meant = guesses::option(&option, known.into_iter(), "run");
     Err(settings_file::at(&file.path, setting.line, &what).hint(meant))
 }

@@ -61,12 +61,51 @@ fn options_of_other_programs_are_answered_with_what_does_it_here() {
             "`--api-key-file FILE`",
         ),
         ("--where --filter", "`--only COLUMN=VALUE`"),
+        ("--budget", "`--max-cost AMOUNT`"),
+        ("--rps", "`--rate N/s`"),
+        ("--endpoint", "`--base-url URL`"),
+        ("--sep -d", "`--delimiter CHARACTER`"),
+        ("--max-retries", "`--retries N`"),
+        ("-n -n5 --first", "`--limit N`"),
+        ("--input -i", "`rescore run users.csv -o scored.csv`"),
+        ("--out", "`-o FILE`"),
+        ("--threshold", "`--approve-max SCORE`"),
+        ("-v -vv --verbose", "`--log FILE`"),
+        ("--silent", "`--quiet`"),
+        ("--currency", "`--price '0.004 EUR'`"),
+        ("--refresh --no-cache", "`--max-age 30d`"),
+        ("--yes -y", "`--overwrite`"),
+        ("-x -Z9", "`rescore run --help-all` lists all options"),
     ] {
         for option in options.split(' ') {
             // Nothing that costs money is named beside it.
             let done = line.refuses(line.typed(option), &[words]);
             done.silent_about("--fresh").silent_about("secret");
+            done.silent_about("as a value");
         }
+    }
+}
+
+#[test]
+fn commands_of_other_programs_are_answered_with_what_does_it_here() {
+    let line = CommandLine::new();
+    for (command, words) in [
+        ("score users.csv", "`rescore run INPUT -o OUTPUT`"),
+        ("validate", "`rescore run INPUT -o OUTPUT`"),
+        ("estimate", "`rescore check`"),
+        ("cost", "`rescore check`"),
+        ("test", "`rescore run INPUT --sandbox`"),
+        ("test", "`rescore check INPUT`"),
+        ("diff", "`rescore report NEW --against EARLIER"),
+        ("compare a b", "`rescore report NEW --against EARLIER"),
+        ("version", "`rescore --version`"),
+        ("chekc", "'check'"),
+        ("TAB", "the commands are run, check, decide, report"),
+        ("ledger TAB", "the commands are init, stats, copy"),
+        ("ledger a.ledger", "the commands are init, stats, copy"),
+        ("ledger prnue", "'prune'"),
+    ] {
+        line.refuses(line.place.rescore(command), &[words]);
     }
 }
 
