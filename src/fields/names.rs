@@ -358,7 +358,8 @@ const EMAILS: &[&str] = &[
 const PHONES: &[&str] = &[
     // English
     "phone phonenumber telephone telephonenumber phoneno tel mobile mobilephone mobilenumber \
-     cellphone cell msisdn userphone customerphone contactphone mobilephonenumber",
+     cellphone cell msisdn userphone customerphone contactphone mobilephonenumber \
+     phonemetadata",
     // German
     "telefon telefonnummer telefonnr telnr rufnummer handy handynummer handynr mobil mobilnummer \
      mobiltelefon mobilfunknummer",

@@ -99,9 +99,15 @@ impl Endpoint {
             }
         }
         let mut url = url;
-        // The full address is understood as well.
+        // The full address is understood as well, and a part of it.
         let base = url.path().trim_end_matches('/');
-        let base = base.strip_suffix(PATH).unwrap_or(base).to_owned();
+        let above = [PATH, "/v1/validate", "/v1"].map(|part| base.strip_suffix(part));
+        let base = above
+            .into_iter()
+            .flatten()
+            .next()
+            .unwrap_or(base)
+            .to_owned();
         url.set_path(&format!("{base}{PATH}"));
         Ok(Self(url))
     }
@@ -319,10 +325,15 @@ mod tests {
 
     #[test]
     fn the_path_is_appended_to_the_base() {
-        let path = |base| Endpoint::new(base, false).unwrap().to_string();
+        let path = |base: &str| Endpoint::new(base, false).unwrap().to_string();
         let expected = "https://api.example.com/v1/validate/user";
         assert_eq!(path("https://api.example.com"), expected);
         assert_eq!(path(" https://api.example.com/ "), expected);
+        for part in ["/v1", "/v1/", "/v1/validate", "/v1/validate/user/"] {
+            assert_eq!(path(&format!("https://api.example.com{part}")), expected);
+        }
+        let other = path("https://example.com/risk-v1");
+        assert_eq!(other, "https://example.com/risk-v1/v1/validate/user");
         let below = path("https://example.com/risk/");
         assert_eq!(below, "https://example.com/risk/v1/validate/user");
     }
