@@ -154,7 +154,7 @@ impl PostgresLedger {
         };
         let client = self.client.insert(client);
         let done = work(client);
-        if { done.as_ref() }.is_err_and(|fault| fault.kind == DbFaultKind::Away) {
+        if { done.as_ref() }.is_err_and(DbFault::may_pass) {
             self.client = None;
         }
         done

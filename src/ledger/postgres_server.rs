@@ -49,8 +49,15 @@ impl From<postgres::Error> for DbFault {
             let code = error.code();
             return match code.code().get(..2).unwrap_or_default() {
                 _ if MISSING.contains(&code) => Self::missing(),
-                // Connections, transactions that are not possible now, such as writing ones on a copy, deadlocks, resources such
-                // as a full disk, objects in use, operators, the system, and the server's own failures.
+                _ if *code == SqlState::READ_ONLY_SQL_TRANSACTION => {
+                    Self::new(DbFaultKind::ReadOnly, words)
+                }
+                _ if *code == SqlState::INSUFFICIENT_PRIVILEGE => {
+                    Self::new(DbFaultKind::NoRight, words)
+                }
+                // The message has the value that is wrong.
+                "22" => Self::new(DbFaultKind::Refused, format!("SQLSTATE {}", code.code())),
+                // Connections, transactions that are not possible now, deadlocks, resources such as a full disk, objects in use, operators, the system, and the server's own failures.
                 "08" | "25" | "40" | "53" | "55" | "57" | "58" | "XX" => {
                     Self::new(DbFaultKind::Away, words)
                 }
@@ -128,7 +135,7 @@ pub(super) fn insist<T>(
         let done = attempt();
         let left = longest.saturating_sub(started.elapsed());
         match done {
-            Err(fault) if fault.kind == DbFaultKind::Away && !left.is_zero() => {
+            Err(fault) if fault.may_pass() && !left.is_zero() => {
                 wait.set(Some(fault.words));
                 rest(pause.min(left));
                 pause = PAUSES.1.min(pause * 2);

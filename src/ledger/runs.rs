@@ -316,7 +316,7 @@ impl RunRecord {
             Ok(())
         });
         stored.map_err(|mut fault| {
-            if fault.kind == DbFaultKind::Away && !sealed.is_empty() {
+            if fault.may_pass() && !sealed.is_empty() {
                 fault.words += "; paid answers that could not be stored: ";
                 fault.words += &sealed.len().to_string();
             }

@@ -10,6 +10,7 @@ use super::fault::{DbFault, DbFaultKind, HINT_SHARE};
 use crate::base::error::{Error, Result};
 use crate::base::numbers::grouped;
 use crate::base::own_file::{self, directory_of};
+use crate::base::text::shown;
 
 /// The mode of files that only their owner may read.
 pub(super) const PRIVATE: u32 = 0o600;
@@ -150,7 +151,10 @@ pub(super) fn check_space(ledger: &Path, needed: u64) -> std::result::Result<(),
         return Ok(());
     }
     let (needed, free) = (grouped(needed.into()), grouped(free.into()));
-    let words = format!("this takes up to {needed} bytes of free space, and there are {free}");
+    let place = shown(directory_of(ledger));
+    let words = format!(
+        "no space left on device: this takes up to {needed} bytes in `{place}`, where {free} are free"
+    );
     Err(DbFault::new(DbFaultKind::NoSpace, words))
 }
 
@@ -175,11 +179,14 @@ impl SpaceReserve {
         ledger: &Path,
         in_flight: NonZeroUsize,
     ) -> std::result::Result<Option<Self>, DbFault> {
-        let filled = tempfile::tempfile_in(directory_of(ledger))
-            .and_then(|file| Self::fill(file, space_for_answers(in_flight)));
+        let needed = space_for_answers(in_flight);
+        let filled =
+            tempfile::tempfile_in(directory_of(ledger)).and_then(|file| Self::fill(file, needed));
         match filled.map_err(|error| (error.kind(), error)) {
             Ok(reserve) => Ok(Some(reserve)),
-            Err((ErrorKind::StorageFull | ErrorKind::QuotaExceeded, _)) => Err(DbFault::no_space()),
+            Err((ErrorKind::StorageFull | ErrorKind::QuotaExceeded, _)) => {
+                Err({ check_space(ledger, needed).err() }.unwrap_or_else(DbFault::no_space))
+            }
             Err((ErrorKind::FileTooLarge, error)) => {
                 Err(DbFault::new(DbFaultKind::TooLarge, error.to_string()))
             }
@@ -215,6 +222,20 @@ fn space_for_answers(in_flight: NonZeroUsize) -> u64 {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_missing_on_a_full_disk_is_named_with_its_place() {
+        let place = tempfile::tempdir().unwrap();
+        let ledger = place.path().join("x.ledger");
+        assert!(check_space(&ledger, 1).is_ok());
+        let words = check_space(&ledger, 1 << 60).unwrap_err().words;
+        assert!(words.contains("1,152,921,504,606,846,976 bytes"), "{words}");
+        assert!(
+            words.contains(&format!("in `{}`", place.path().display())),
+            "{words}"
+        );
+        assert!(words.ends_with(" are free"), "{words}");
+    }
 
     #[test]
     #[cfg(target_os = "linux")]

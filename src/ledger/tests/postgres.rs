@@ -351,8 +351,19 @@ fn a_user_who_may_write_the_tables_can_run_but_only_their_owner_rewrites_them() 
     };
     let owner = cluster.url(None, "");
     init(&owner).unwrap();
-    cluster.sql("CREATE ROLE scorer LOGIN; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO scorer");
     let scorer = owner.to_string().replace("ledger@", "scorer@");
+    let grant = "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO scorer";
+    cluster.sql("CREATE ROLE scorer LOGIN");
+    let error = Run::start(Path::new(&scorer), "a.csv", Reuse::All)
+        .err()
+        .unwrap();
+    assert_eq!(error.exit().code(), 2);
+    assert!(
+        error.report().contains(&format!("`{grant}`")),
+        "{}",
+        error.report()
+    );
+    cluster.sql(grant);
     let mut run = Run::start(Path::new(&scorer), "a.csv", Reuse::All).unwrap();
     assert_eq!(run.claim(&[1]), [ClaimResult::Ours { taken_over: false }]);
     run.keep_answers(&[1]);
@@ -371,6 +382,23 @@ fn a_user_who_may_write_the_tables_can_run_but_only_their_owner_rewrites_them() 
     let error = error.unwrap();
     assert_eq!(error.exit().code(), 2);
     assert!(error.report().contains("version 9"), "{}", error.report());
+}
+
+#[test]
+fn a_server_that_takes_no_writes_is_told_from_one_that_is_away() {
+    let Some(schema) = Schema::shared() else {
+        return;
+    };
+    let read_only = schema.url.to_string() + "%20-c%20default_transaction_read_only%3Don";
+    let error = Run::start(Path::new(&read_only), "a.csv", Reuse::All)
+        .err()
+        .unwrap();
+    assert_eq!(error.exit().code(), 2);
+    assert!(
+        error.report().contains("name the primary"),
+        "{}",
+        error.report()
+    );
 }
 
 /// For 127.0.0.1, with its key; and the authority that signed it.
@@ -409,8 +437,6 @@ fn passwords_and_certificates_are_checked_and_passwords_are_not_shown() {
         assert!(report.contains("?sslrootcert=FILE"), "{report}");
     }
     let report = error("localhost", &trusted);
-    assert!(
-        report.contains("invalid peer certificate"),
-        "for another name: {report}"
-    );
+    assert!(report.contains("not valid for name"), "{report}");
+    assert!(report.contains("as its certificate does"), "{report}");
 }
