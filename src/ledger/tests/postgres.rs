@@ -389,6 +389,10 @@ fn a_server_that_takes_no_writes_is_told_from_one_that_is_away() {
     let Some(schema) = Schema::shared() else {
         return;
     };
+    let location = LedgerLocation::Server(schema.url.clone());
+    let mut database = connect(&location, Purpose::Admin).unwrap().unwrap();
+    let fault = database.query("SELECT 's3cret'::bigint").err().unwrap();
+    assert_eq!(fault.words, "SQLSTATE 22P02", "no value is shown");
     let read_only = schema.url.to_string() + "%20-c%20default_transaction_read_only%3Don";
     let error = Run::start(Path::new(&read_only), "a.csv", Reuse::All)
         .err()
