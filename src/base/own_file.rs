@@ -4,7 +4,7 @@
 //! Something else under such a name may lead anywhere. So links are not followed, and a hard link, a pipe or a device is
 //! refused. Nothing here knows what is written. Also where a file is, and which one it is, whatever its name.
 
-use std::fs::{self, DirEntry, File, Metadata, OpenOptions, Permissions};
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
@@ -12,13 +12,13 @@ use std::time::Duration;
 
 use rustix::fs::{Access, Gid, OFlags, access};
 use rustix::io::Errno;
-use tempfile::{NamedTempFile, TempDir};
+use tempfile::NamedTempFile;
 
 use super::error::Error;
 use super::text::shown;
 
 /// How the name of a file starts that will take the place of another one.
-const TEMPORARY: &str = ".rescore-";
+pub(crate) const TEMPORARY: &str = ".rescore-";
 /// After this time without a change, nothing writes to such a file any more.
 const ABANDONED: Duration = Duration::from_secs(60 * 60);
 
@@ -106,16 +106,6 @@ pub(crate) fn read_small(path: &Path) -> io::Result<Vec<u8>> {
     Ok(content)
 }
 
-/// A directory without content in this one, for files that go to this one together. It is removed when it is dropped.
-///
-/// # Errors
-/// None can be made there.
-pub(crate) fn directory_in(directory: &Path) -> io::Result<TempDir> {
-    tempfile::Builder::new()
-        .prefix(TEMPORARY)
-        .tempdir_in(directory)
-}
-
 /// A file without content beside the one at `path`, whose place it can take. It is created with this mode, as far as the
 /// process's umask allows, and removed when it is dropped.
 ///
@@ -130,16 +120,13 @@ pub(crate) fn beside(path: &Path, mode: u32) -> io::Result<NamedTempFile> {
 
 /// Removes files that a kill or a power cut has kept from taking the place of another one.
 fn remove_abandoned(directory: &Path) {
-    let is_abandoned = |file: &DirEntry| {
-        let age =
-            { file.metadata().and_then(|it| it.modified()).ok() }.and_then(|at| at.elapsed().ok());
-        let name = file.file_name();
-        name.as_encoded_bytes().starts_with(TEMPORARY.as_bytes()) && age >= Some(ABANDONED)
-    };
     let files = fs::read_dir(directory).into_iter().flatten().flatten();
-    for file in files.filter(is_abandoned) {
-        // If it cannot be removed, it only takes space.
-        let _ = fs::remove_file(file.path());
+    for file in files.filter(|file| file.file_name().to_string_lossy().starts_with(TEMPORARY)) {
+        let changed = file.metadata().and_then(|there| there.modified());
+        if changed.is_ok_and(|at| at.elapsed().is_ok_and(|age| age >= ABANDONED)) {
+            // If it cannot be removed, it only takes space.
+            let _ = fs::remove_file(file.path());
+        }
     }
 }
 

@@ -19,21 +19,14 @@ pub(super) const OLDEST_COPIED: i32 = 6;
 /// What to do with a damaged ledger.
 const DAMAGED: &str = "move it elsewhere, with the files of its name and `-wal` and `-shm`, and put a copy of it in its place (`rescore ledger copy` makes copies)";
 
-/// What lets a user who is named behind it use the tables of a server.
-const GRANT: &str = "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO";
-
-/// The user in a server's address.
-fn user_of(address: &str) -> &str {
-    let (_, login) = address.split_once("://").unwrap_or_default();
-    login.split_once('@').map_or("USER", |(user, _)| user)
-}
-
 /// What to do about a server that refuses with these words.
 fn hint_of_refusal(words: &str) -> &'static str {
     if words.contains("not valid for name") {
         "name the server in the address as its certificate does"
     } else if words.contains("certificate") {
         "name the file of the authority that issued it with `?sslrootcert=FILE`"
+    } else if words.contains("SQLSTATE 42501") {
+        "the tables' owner can allow it: `GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO USER`"
     } else {
         "check the user, its rights, and its password in `PGPASSWORD` or in `~/.pgpass`, which only you may read"
     }
@@ -65,8 +58,6 @@ pub(super) enum DbFaultKind {
     Away,
     /// The server takes no writes: it is a replica, perhaps only until a fail-over is complete.
     ReadOnly,
-    /// The user may not do it with these tables.
-    NoRight,
     /// The server is there, and another attempt has the same result.
     Refused,
     /// Anything else, such as a disk that fails.
@@ -128,7 +119,7 @@ impl DbFault {
     /// As what keeps a command from starting, or a run from going on: `doing` such as "open". A full disk is not a fault of the
     /// settings: exit code 3. Another program that uses the ledger will end: exit code 75.
     pub(super) fn error(&self, doing: &str, ledger: &Path) -> Error {
-        let shown = ledger.to_string_lossy();
+        let shown = ledger.display();
         let is_opened = doing == "open";
         let is_server = ledger.to_str().is_some_and(ServerUrl::is_one);
         let cannot = format!("cannot {doing} the ledger `{shown}`");
@@ -165,13 +156,6 @@ impl DbFault {
                 Error::usage(cannot),
                 "name the primary, which takes writes: this server is a replica or read-only",
             ),
-            DbFaultKind::NoRight => {
-                let hint = format!(
-                    "the tables' owner can allow it: `{GRANT} {}`",
-                    user_of(&shown)
-                );
-                return Error::usage(cannot).because(self.cause()).hint(hint);
-            }
             DbFaultKind::Refused => (Error::usage(cannot), hint_of_refusal(&self.words)),
             // SQLite makes files beside a ledger also to read it.
             DbFaultKind::Other if is_opened => match own_file::not_writable(ledger) {

@@ -47,21 +47,19 @@ impl From<postgres::Error> for DbFault {
             // Only the message: the detail may have values.
             let words = printable(error.message());
             let code = error.code();
+            let state = format!("SQLSTATE {}", code.code());
             return match code.code().get(..2).unwrap_or_default() {
                 _ if MISSING.contains(&code) => Self::missing(),
                 _ if *code == SqlState::READ_ONLY_SQL_TRANSACTION => {
                     Self::new(DbFaultKind::ReadOnly, words)
                 }
-                _ if *code == SqlState::INSUFFICIENT_PRIVILEGE => {
-                    Self::new(DbFaultKind::NoRight, words)
-                }
                 // The message has the value that is wrong.
-                "22" => Self::new(DbFaultKind::Refused, format!("SQLSTATE {}", code.code())),
+                "22" => Self::new(DbFaultKind::Refused, state),
                 // Connections, transactions that are not possible now, deadlocks, resources such as a full disk, objects in use, operators, the system, and the server's own failures.
                 "08" | "25" | "40" | "53" | "55" | "57" | "58" | "XX" => {
                     Self::new(DbFaultKind::Away, words)
                 }
-                _ => Self::new(DbFaultKind::Refused, words),
+                _ => Self::new(DbFaultKind::Refused, format!("{words} ({state})")),
             };
         }
         if let Some(error) = cause.and_then(|cause| cause.downcast_ref::<io::Error>()) {
