@@ -7,8 +7,8 @@ use std::path::Path;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command, Error};
 
-use super::settings::without_secrets;
 use crate::base::text::shown;
+use crate::ledger::without_secrets;
 
 /// The options and commands of other programs, a line for each meaning: what is typed, and behind a colon what does here what it
 /// is for. Nothing that pays again for what is paid for is named without saying so.

@@ -110,6 +110,8 @@ const EXAMPLE: &str = "rescore run users.csv -o scored.csv";
 
 impl RunArgs {
     pub(super) fn into_config(self, given: &ArgMatches) -> Result<RunConfig> {
+        // First: what stands behind a part of an address that is not in quotes would be named as an input.
+        let ledger = self.ledger(given)?;
         let (columns, mut captured) = self.columns.added()?;
         let policy = self.policy.of_answers(&mut captured)?;
         let files = self.files(&columns)?;
@@ -120,7 +122,6 @@ impl RunArgs {
         } else {
             self.service.config()?
         };
-        let ledger = self.ledger(given)?;
         let rows_on_terminal = files.name().is_none() && std::io::stdout().is_terminal();
         Ok(RunConfig {
             limits: self.limits,

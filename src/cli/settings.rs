@@ -19,7 +19,7 @@ use super::settings_file::{self, Setting, SettingsFile};
 use crate::base::error::{Error, Result};
 use crate::base::text::{printable, quoted, shown};
 use crate::config::values;
-use crate::ledger::ServerUrl;
+use crate::ledger::without_secrets;
 use crate::verdict::Decision;
 
 /// Options that cannot be in the file: they say which file it is, or ask for help.
@@ -348,36 +348,5 @@ fn value(arg: &Arg, matches: &ArgMatches, shown: impl Fn(&str) -> String) -> Opt
         (ArgAction::Append, all) if !all.is_empty() => Some(all.into()),
         // What is off by default, such as a prefix.
         (_, mut one) => one.pop().filter(|one| !one.is_empty()).map(Value::String),
-    }
-}
-
-/// An address that may have a password in front of its host, or a key in its query, without all that follows. A run refuses
-/// both.
-pub(super) fn without_secrets(value: &str) -> String {
-    match value.split_once("://") {
-        Some((scheme, rest)) if rest.contains(['@', '?', '#']) => format!("{scheme}://…"),
-        None if ServerUrl::is_meant(value) => "…".to_owned(),
-        _ => value.to_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::without_secrets;
-
-    #[test]
-    fn an_address_is_shown_without_what_may_be_a_secret() {
-        for (value, expected) in [
-            ("https://api.example.com/x", "https://api.example.com/x"),
-            ("https://me:pw@host/x", "https://…"),
-            ("https://host/x?key=pw", "https://…"),
-            ("https://host/#pw", "https://…"),
-            ("host=db1 password=pw", "…"),
-            ("me:pw@host/x", "…"),
-            ("50/s", "50/s"),
-            ("email={name}@example.com", "email={name}@example.com"),
-        ] {
-            assert_eq!(without_secrets(value), expected);
-        }
     }
 }

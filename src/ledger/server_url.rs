@@ -188,6 +188,16 @@ fn fields(line: &str) -> Vec<String> {
     fields
 }
 
+/// An address that may have a password in front of its host, or a key in its query, without all that follows. A run refuses
+/// both.
+pub(crate) fn without_secrets(value: &str) -> String {
+    match value.split_once("://") {
+        Some((scheme, rest)) if rest.contains(['@', '?', '#', ';']) => format!("{scheme}://…"),
+        None if ServerUrl::is_meant(value) => "…".to_owned(),
+        _ => value.to_owned(),
+    }
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -250,6 +260,23 @@ mod tests {
             let error = ServerUrl::parse(text).unwrap_err();
             assert_eq!(error.exit().code(), 2);
             assert!(!error.report().contains("s3cret"), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_address_is_shown_without_what_may_be_a_secret() {
+        for (value, expected) in [
+            ("https://api.example.com/x", "https://api.example.com/x"),
+            ("https://me:pw@host/x", "https://…"),
+            ("https://host/x?key=pw", "https://…"),
+            ("https://host/#pw", "https://…"),
+            ("sqlserver://host;password=pw", "sqlserver://…"),
+            ("host=db1 password=pw", "…"),
+            ("me:pw@host/x", "…"),
+            ("50/s", "50/s"),
+            ("email={name}@example.com", "email={name}@example.com"),
+        ] {
+            assert_eq!(without_secrets(value), expected);
         }
     }
 

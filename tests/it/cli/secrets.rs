@@ -275,6 +275,9 @@ fn what_may_be_the_address_of_a_database_is_neither_shown_nor_taken_for_a_file()
     for wrong in ["password=s3cret", "postgresql://ann:s3cret@db1/x"] {
         let done = place.rescore(["ledger", "stats", "x", wrong]);
         done.done().exits(2).silent_about(password);
+        let run = place.run_at(server.url());
+        let run = run.args(["--ledger", "host=db1", wrong, "--summary", "s.json"]);
+        run.done().exits(2).silent_about(password);
     }
     assert_eq!(place.names(), ["s.json", "settings.toml", "users.csv"]);
     assert!(!place.text("s.json").contains(password));
