@@ -141,3 +141,24 @@ pub(super) fn output_for(word: &str, input: &Path) -> String {
         extension.map_or("csv", |(_, extension)| extension)
     )
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn each_line_has_a_meaning_and_no_word_is_in_two() {
+        let mut known = HashSet::new();
+        for line in MEANT.lines() {
+            let (words, meaning) = line.split_once(": ").unwrap();
+            assert!(meaning.contains('`') || meaning.contains("again"), "{line}");
+            for word in words.split(' ') {
+                assert!(known.insert(word), "`{word}` is in two lines");
+            }
+        }
+        assert!(known.len() > 100);
+    }
+}

@@ -309,12 +309,42 @@ fn value(typed: &[OsString], name: &str) -> Option<OsString> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::{command, *};
 
     #[test]
     fn the_command_line_is_consistent() {
         command().debug_assert();
+    }
+
+    #[test]
+    fn a_guess_names_only_options_that_there_are() {
+        let commands = command();
+        let run = commands.find_subcommand("run").unwrap();
+        let all = commands
+            .get_subcommands()
+            .flat_map(clap::Command::get_arguments);
+        let all: Vec<_> = all
+            .filter_map(Arg::get_long)
+            .chain(["version", "help"])
+            .collect();
+        for line in include_str!("guesses.txt").lines() {
+            let (words, meaning) = line.split_once(": ").unwrap();
+            let named = |text: &'static str| {
+                text.split([' ', '`', ',', '='])
+                    .filter_map(|word| word.strip_prefix("--"))
+            };
+            for option in named(meaning) {
+                assert!(all.contains(&option), "there is no `--{option}`");
+            }
+            for option in named(words) {
+                let is_one = run
+                    .get_arguments()
+                    .any(|arg| arg.get_long() == Some(option));
+                assert!(!is_one, "`--{option}` is an option of `run`");
+            }
+        }
     }
 
     #[test]
