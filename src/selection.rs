@@ -69,6 +69,11 @@ impl FromStr for Condition {
         if column.trim().is_empty() {
             return Err(wrong);
         }
+        if values.starts_with('=') {
+            return Err(
+                "`=` stands once: `==` is not known; a value that starts with it is in double quotes",
+            );
+        }
         // A value with a comma is in quotes, as in a file. No argument has a NUL byte, so all of it is one record.
         let mut builder = csv::ReaderBuilder::new();
         builder
@@ -194,13 +199,13 @@ mod tests {
                 "b, c",
                 "b",
             ),
-            ("/a/b==c\n", "`/a/b` is `=c\\n`", "=c\n", "=c"),
+            ("/a/b=\"=c\n\"", "`/a/b` is `=c\\n`", "=c\n", "=c"),
         ] {
             let condition: Condition = text.parse().unwrap();
             assert_eq!(condition.to_string(), shown);
             assert!(condition.holds(yes) && !condition.holds(no), "{text}");
         }
-        for bad in ["decision", "=review", "!=review", " =x"] {
+        for bad in ["decision", "=review", "!=review", " =x", "country==DE"] {
             assert!(bad.parse::<Condition>().is_err(), "{bad}");
         }
     }
