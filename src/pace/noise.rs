@@ -1,8 +1,10 @@
 //! Refusals that come at any pace: their share of all calls. Only more than that says something about the pace.
 //!
-//! Cuts that did not make refusals rarer show them. The share is believed until too few of them come.
+//! Cuts at clearly different paces that did not make refusals rarer show them. The share is believed until too few of them come.
 
 use serde::{Deserialize, Serialize};
+
+use super::search::CUT;
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Noise {
@@ -34,12 +36,17 @@ struct Count {
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 struct Cuts {
     times: u32,
+    /// Those at a pace that had been sustained before. The others only show whether refusals become rarer.
+    unexplained: u32,
     /// The calls that were accepted before each, and the refusals that led to them.
     accepted: f64,
     refused: f64,
+    /// The lowest and the highest pace that was refused.
+    lowest: f64,
+    highest: f64,
 }
 
-/// So many cuts that did not help show that refusals are random. A limit that falls explains two or three.
+/// So many unexplained cuts that did not help show that refusals are random. A limit that falls leads to two or three.
 const CUTS: u32 = 4;
 /// The accepted calls before a cut are at most this many times those of the cuts before; otherwise these have helped.
 const HELPED: f64 = 4.0;
@@ -105,8 +112,12 @@ impl Noise {
         }
     }
 
-    /// The pace was cut after this number of accepted calls, and it had been sustained before. Returns whether refusals turn out to be random.
-    pub(super) fn cut(&mut self, accepted: f64) -> bool {
+    /// This pace was cut after this number of accepted calls; it explains the refusal if it had not been sustained before. Returns
+    /// whether refusals turn out to be random.
+    pub(super) fn cut(&mut self, pace: f64, accepted: f64, is_explained: bool) -> bool {
+        if is_explained && self.share > 0.0 {
+            return false;
+        }
         let seen = if self.share > 0.0 {
             self.excessive
         } else {
@@ -115,7 +126,7 @@ impl Noise {
                 refused: 1.0,
             }
         };
-        self.cuts.add(seen);
+        self.cuts.add(pace, seen, is_explained);
         let Some(share) = self.cuts.share() else {
             return false;
         };
@@ -138,20 +149,29 @@ impl Noise {
 }
 
 impl Cuts {
-    fn add(&mut self, seen: Count) {
+    fn add(&mut self, pace: f64, seen: Count, is_explained: bool) {
         let mean = self.accepted / f64::from(self.times.max(1));
         if self.times == 0 || seen.calls > mean * HELPED {
-            *self = Self::default();
+            *self = Self {
+                lowest: pace,
+                highest: pace,
+                ..Self::default()
+            };
         }
         self.times += 1;
+        self.unexplained += u32::from(!is_explained);
         self.accepted += seen.calls;
         self.refused += seen.refused;
+        self.lowest = self.lowest.min(pace);
+        self.highest = self.highest.max(pace);
     }
 
     /// The share of random refusals, if these cuts show it.
     fn share(&self) -> Option<f64> {
         let share = self.refused / (self.accepted + self.refused);
         let is_random = share <= MOST && share * RAREST >= 1.0;
-        (self.times >= CUTS && is_random).then_some(share)
+        // A limit that is now and then exceeded a little refuses at almost one pace.
+        let is_apart = self.lowest <= self.highest * CUT;
+        (self.unexplained >= CUTS && is_random && is_apart).then_some(share)
     }
 }

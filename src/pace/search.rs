@@ -71,7 +71,7 @@ const CLOSE: f64 = 1.05;
 /// The share of a limit that is held: a measurement is a little high, as buckets have a burst.
 const NEAR: f64 = 0.99;
 /// What should have been sustained is cut to this share: enough of a difference to show, and little lost if it does not help.
-const CUT: f64 = 0.8;
+pub(super) const CUT: f64 = 0.8;
 /// Seconds of the first hold, and of the longest. Each look that finds the same limit doubles them: two looks an hour cost
 /// little, and a limit that rose is found on the same day.
 const HOLDS: (f64, f64) = (120.0, 1_800.0);

@@ -269,7 +269,7 @@ impl PaceValue {
         let is_explained = self.rate.refused(now, pace, measured);
         let is_window = is_explained && measured.is_some() && tally.wait == 0.0;
         self.before = Some(before).filter(|_| is_window);
-        if !is_explained && self.noise.cut(accepted) {
+        if self.noise.cut(pace, accepted, is_explained) {
             self.rate.forget(self.rate.value());
             self.cause = Some(PaceCause::RandomRefusals);
         }
