@@ -29,6 +29,8 @@ const FIRST_GUESS: f64 = 0.5;
 const SHORTEST_GUESS: f64 = 0.1;
 /// The longest pause if the service names no wait: all before it together are longer than the usual windows.
 const LONGEST_GUESS: f64 = 30.0;
+/// The refusals of calls that were out together ask for the same pause, each up to a second later: headers name whole seconds.
+const ROUNDED: f64 = 1.0;
 /// A named wait is stretched by up to this share, so that many programs do not come back at the same moment.
 const JITTER: f64 = 0.1;
 
@@ -78,7 +80,8 @@ impl Pauses {
 
     fn begin(&mut self, now: f64, length: f64) {
         let until = now + length;
-        if until > self.until {
+        let same = if now < self.until { ROUNDED } else { 0.0 };
+        if until > self.until + same {
             self.in_a_row += until - self.until.max(now);
             self.until = until;
             self.is_alone = true;

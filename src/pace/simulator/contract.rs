@@ -213,7 +213,7 @@ fn buckets() -> Vec<Case> {
         Case::new("bucket of 10, 3/s, no hint", || {
             bucket(3.0, 10.0, Hint::None)
         })
-        .aim(99.0, 35.0, 0.0),
+        .aim(99.0, 19.0, 0.0),
         Case::new("bucket of 1, 0.7/s, no hint", || {
             bucket(0.7, 1.0, Hint::None)
         })
@@ -235,8 +235,8 @@ fn buckets() -> Vec<Case> {
         Case::new("nginx, 200/s, 20 wait", || {
             LimitReq::new(200.0, Burst::Waits(20.0), Work::of(0.02))
         })
-        .aim(100.0, 150.0, 0.0),
-        Case::new("four servers, 15/s each, any of them", Replicas::default).aim(75.0, 400.0, 0.0),
+        .aim(100.0, 10.0, 0.0),
+        Case::new("four servers, 15/s each, any of them", Replicas::default).aim(75.0, 120.0, 0.0),
     ]
 }
 
@@ -338,14 +338,14 @@ fn changing() -> Vec<Case> {
             bucket.then(600.0, 20.0).then(1_200.0, 40.0)
         })
         .within(60, 240, 512)
-        .aim(89.0, 90.0, 35.0),
+        .aim(89.0, 25.0, 30.0),
         Case {
             programs: 2,
             ..Case::new("two programs, bucket of 50, 40/s", || {
                 bucket(40.0, 50.0, Hint::RetryAfter)
             })
         }
-        .aim(99.0, 650.0, 0.0),
+        .aim(99.0, 300.0, 0.0),
     ]
 }
 
