@@ -44,6 +44,8 @@ pub(super) struct LimitSearch {
     last_quota: (f64, f64, f64),
     /// What was accepted before the last refusal; 0 if that was too little to tell.
     measured: f64,
+    /// Refusals without a step in between that was sustained.
+    refusals_in_a_row: u32,
     /// Refusals at a pace that had not been sustained.
     seen: u32,
 }
@@ -204,6 +206,7 @@ impl LimitSearch {
             }
             Stage::ClosingIn if self.observed >= step => {
                 self.sustained = self.value;
+                self.refusals_in_a_row = 0;
                 self.halve(now);
             }
             Stage::Holding(until) if now >= until => self.look(0),
@@ -259,6 +262,7 @@ impl LimitSearch {
             }
             (_, Some(rate)) if !is_first => self.close_in_on(rate, pace),
             (_, measured) => {
+                self.refusals_in_a_row += 1;
                 // Right after a measurement that one still holds.
                 let half = (pace / GROWTH).max(before.min(pace) / CLOSE);
                 self.set(measured.map_or(half, |rate| half.min(rate)));
@@ -332,7 +336,13 @@ impl LimitSearch {
 
     /// The service accepted `rate` and refused at `pace`, which was more than it had sustained.
     fn close_in_on(&mut self, rate: f64, pace: f64) {
-        self.sustained = self.sustained.max(rate);
+        self.refusals_in_a_row += 1;
+        // Refused again, what was sustained before is not sustained any more.
+        self.sustained = if self.refusals_in_a_row < 2 {
+            self.sustained.max(rate)
+        } else {
+            rate
+        };
         let middle = f64::midpoint(self.sustained, pace);
         self.set(middle.min((rate * GROWTH).max(self.sustained)));
     }
@@ -349,6 +359,7 @@ impl LimitSearch {
 
     /// Holds just below the limit, or looks past it right away if it is only a guess.
     fn settle(&mut self, now: f64) {
+        self.refusals_in_a_row = 0;
         let near = if self.is_whole { 1.0 } else { NEAR };
         self.hold_at(now, self.sustained * near * self.held_share);
         if self.is_rough {

@@ -338,7 +338,7 @@ fn changing() -> Vec<Case> {
             bucket.then(600.0, 20.0).then(1_200.0, 40.0)
         })
         .within(60, 240, 512)
-        .aim(89.0, 25.0, 30.0),
+        .aim(89.0, 25.0, 2.0),
         Case {
             programs: 2,
             ..Case::new("two programs, bucket of 50, 40/s", || {
