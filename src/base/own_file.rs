@@ -17,8 +17,8 @@ use tempfile::NamedTempFile;
 use super::error::Error;
 use super::text::shown;
 
-/// How the name of a file starts that will take the place of another one.
-pub(crate) const TEMPORARY: &str = ".rescore-";
+/// How the name of a file starts and ends that will take the place of another one, with six random letters or digits in between.
+const TEMPORARY: (&str, &str) = (".rescore-", ".tmp");
 /// After this time without a change, nothing writes to such a file any more.
 const ABANDONED: Duration = Duration::from_secs(60 * 60);
 
@@ -112,16 +112,30 @@ pub(crate) fn read_small(path: &Path) -> io::Result<Vec<u8>> {
 /// # Errors
 /// No file can be made there.
 pub(crate) fn beside(path: &Path, mode: u32) -> io::Result<NamedTempFile> {
-    tempfile::Builder::new()
-        .prefix(TEMPORARY)
+    temporary()
         .permissions(permissions(mode))
         .tempfile_in(directory_of(path))
+}
+
+/// What makes files that take the place of others.
+pub(crate) fn temporary() -> tempfile::Builder<'static, 'static> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(TEMPORARY.0).suffix(TEMPORARY.1);
+    builder
+}
+
+/// Whether a file has the name of such a file. `.rescore-ledger` may be somebody's own.
+fn is_temporary(name: &str) -> bool {
+    let random = name
+        .strip_prefix(TEMPORARY.0)
+        .and_then(|it| it.strip_suffix(TEMPORARY.1));
+    random.is_some_and(|it| it.len() == 6 && it.bytes().all(|byte| byte.is_ascii_alphanumeric()))
 }
 
 /// Removes files that a kill or a power cut has kept from taking the place of another one.
 fn remove_abandoned(directory: &Path) {
     let files = fs::read_dir(directory).into_iter().flatten().flatten();
-    for file in files.filter(|file| file.file_name().to_string_lossy().starts_with(TEMPORARY)) {
+    for file in files.filter(|file| file.file_name().to_str().is_some_and(is_temporary)) {
         let changed = file.metadata().and_then(|there| there.modified());
         if changed.is_ok_and(|at| at.elapsed().is_ok_and(|age| age >= ABANDONED)) {
             // If it cannot be removed, it only takes space.
@@ -236,7 +250,7 @@ pub struct Readers {
 }
 
 impl Readers {
-    /// Whoever can find the file, as far as the process's umask allows.
+    /// Everybody, less what the process's umask takes away.
     pub const EVERYBODY: Self = Self::of_any_group(0o666);
 
     /// Those of a file whose group does not matter.
@@ -420,10 +434,13 @@ mod tests {
     fn what_a_kill_has_left_beside_a_file_is_removed_once_nothing_can_write_to_it() {
         let place = tempfile::tempdir().unwrap();
         for (name, hours, is_left) in [
-            (".rescore-a1B2c3", 2, false),
-            (".rescore-d4E5f6", 0, true),
+            (".rescore-a1B2c3.tmp", 2, false),
+            (".rescore-d4E5f6.tmp", 0, true),
+            // Somebody's own.
+            (".rescore-ledger", 2, true),
+            (".rescore-settings.tmp", 2, true),
             (".tmpa1B2c3", 2, true),
-            ("notes.rescore-a1B2c3", 2, true),
+            ("notes.rescore-a1B2c3.tmp", 2, true),
         ] {
             let path = place.path().join(name);
             let file = File::create(&path).unwrap();
@@ -434,14 +451,9 @@ mod tests {
             assert_eq!(path.exists(), is_left, "{name}");
         }
         let new = beside(&place.path().join("x"), OWNER).unwrap();
-        assert!(
-            new.path()
-                .file_name()
-                .unwrap()
-                .to_str()
-                .unwrap()
-                .starts_with(TEMPORARY)
-        );
+        assert!(is_temporary(
+            new.path().file_name().unwrap().to_str().unwrap()
+        ));
     }
 
     #[test]

@@ -37,9 +37,7 @@ pub(crate) fn write_pages(directory: &Path, pages: clap::Command) -> Result<Exit
     let place = shown(directory);
     let write = || {
         fs::create_dir_all(directory)?;
-        let new = tempfile::Builder::new()
-            .prefix(own_file::TEMPORARY)
-            .tempdir_in(directory)?;
+        let new = own_file::temporary().tempdir_in(directory)?;
         clap_mangen::generate_to(pages, new.path())?;
         fs::read_dir(new.path())?.try_for_each(|page| {
             let page = page?;
