@@ -105,11 +105,9 @@ impl Case {
         let minutes = self.minutes.min(if has_outage { 20 } else { 15 });
         let (search, ceiling, aim) = (self.search, self.ceiling, self.aim);
         is_slow.then(|| Self {
-            // Of a single short run more is chance.
+            // The search is a larger part of a short run.
             aim: Aim {
-                share: aim.share - 7.0,
-                refused: aim.refused * 2.0,
-                settled: aim.settled + 60.0,
+                share: aim.share - 1.0,
                 ..aim
             },
             ..self.within(minutes, search, ceiling)
