@@ -100,7 +100,7 @@ impl RowTally {
             }
         }
         if let (Some(past), Some(now)) = (past, decision) {
-            self.drift.count(past, (now, value));
+            self.drift.count(past, now, value);
         }
     }
 
@@ -116,7 +116,7 @@ impl RowTally {
 }
 
 impl DriftTally {
-    fn count(&mut self, past: &PastVerdict, (decision, score): (Decision, Option<f64>)) {
+    fn count(&mut self, past: &PastVerdict, decision: Decision, score: Option<f64>) {
         self.decisions.count(past.decision, decision);
         let before = past.score.as_ref().map(number_of);
         let (Some(before), Some(now)) = (before, score) else {

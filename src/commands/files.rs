@@ -218,7 +218,7 @@ fn all_rejects(output: &Path) -> impl Iterator<Item = PathBuf> {
     extensions.filter_map(|extension| rejects_beside(output, extension).ok())
 }
 
-/// The places of an output and of the files beside it, each of which may be made or replaced.
+/// Where an output and the files beside it go. Each is a new file, or replaces one.
 #[derive(Default)]
 pub(in crate::commands) struct Targets {
     /// `None` is standard output.

@@ -84,7 +84,8 @@ fn count_rows(config: &ReportConfig) -> Result<(PageContent, Readers)> {
     let mut sandbox = run.as_ref().is_some_and(|run| run.sandbox);
     for batch in read_ahead(reader)? {
         for row in &batch?.rows {
-            let before = { past.as_mut() }
+            let before = past
+                .as_mut()
                 .and_then(|(past, _)| past.find(&asked(row, layout, groups.len())));
             let (score, decision) = verdict_of(row, layout);
             tally.count((score.as_ref(), decision), before.as_ref());

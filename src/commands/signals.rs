@@ -81,8 +81,8 @@ pub(super) fn listen_on_a_thread(
     spawn("signals", move || work(&runtime, signals))
 }
 
-/// Keeps SIGUSR1 from ending a program that does not listen for it yet, or never does: whoever asks all runs how far they
-/// are must not end one that is just starting.
+/// Keeps SIGUSR1 from ending a program that does not listen for it yet, or never does: a script that asks every run for its
+/// progress must not end one that is starting.
 pub(crate) fn outlive_user_signal() {
     if let Ok(runtime) = runtime() {
         let _runtime = runtime.enter();

@@ -247,8 +247,8 @@ impl<'a, S: Service> Dispatcher<'a, S> {
             let has_calls = self.engine.check_budget();
             self.stop_if_err(has_calls);
         }
-        let settled = self.rows.settle_without_calls();
-        self.stop_if_err(settled);
+        let finished = self.rows.finish_without_calls();
+        self.stop_if_err(finished);
         while self.may_start() {
             let permit = self.engine.gate.try_permit()?;
             if let Some(call) = self.start() {
@@ -282,8 +282,8 @@ impl<'a, S: Service> Dispatcher<'a, S> {
         if self.is_stopping() {
             return None;
         }
-        let settled = self.rows.settle_without_calls();
-        self.stop_if_err(settled)?;
+        let finished = self.rows.finish_without_calls();
+        self.stop_if_err(finished)?;
         let call = self.rows.next_call();
         self.scoring += usize::from(call.is_some());
         call

@@ -322,7 +322,7 @@ impl<'a, S> Rows<'a, S> {
     pub(super) fn resolve(&mut self, outcome: RowOutcome) -> Result<(), Stop> {
         let RowOutcome { row, verdict, stop } = outcome;
         if matches!(&verdict, Some(Verdict::Failed(failure)) if failure.reason == Reason::Limit) {
-            return self.settle_uncalled(row);
+            return self.finish_uncalled(row);
         }
         let has_failed = matches!(verdict, Some(Verdict::Failed(_)));
         let (key, same) = self.take_same(row);
@@ -377,7 +377,7 @@ impl<'a, S> Rows<'a, S> {
     ///
     /// # Errors
     /// The run must stop.
-    pub(super) fn settle_without_calls(&mut self) -> Result<(), Stop> {
+    pub(super) fn finish_without_calls(&mut self) -> Result<(), Stop> {
         if !self.engine.is_short_of_calls() {
             return Ok(());
         }
@@ -390,13 +390,13 @@ impl<'a, S> Rows<'a, S> {
             }
             self.ready.pop_front();
             self.engine.ledger.give_back(key);
-            self.settle_uncalled(row)?;
+            self.finish_uncalled(row)?;
         }
         Ok(())
     }
 
     /// No call is left for a row: it gets the answer that is too old, or none, and so do those that wait for the same answer.
-    fn settle_uncalled(&mut self, row: RowNumber) -> Result<(), Stop> {
+    fn finish_uncalled(&mut self, row: RowNumber) -> Result<(), Stop> {
         let (_, same) = self.take_same(row);
         let old = match self.window.state(row) {
             Some(RowState::Out { old, .. }) => old.take(),
