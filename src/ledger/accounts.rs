@@ -3,10 +3,11 @@
 
 use std::time::{Duration, SystemTime};
 
+use rusqlite::params;
 use serde::Serialize;
 
 use super::budget::{Per, Spending};
-use super::database::{Database, TableRow, first, hex, quoted};
+use super::database::{Database, TableRow, first, hex};
 use super::fault::DbFault;
 use super::key::RequestHasher;
 use super::settings::{LedgerAccount, LedgerLocation, millis, time};
@@ -53,21 +54,19 @@ impl KnownLimit {
         age.is_ok_and(|age| age < LIMIT_IS_USED)
     }
 
-    /// The statement that stores it for an account.
-    pub(super) fn update(&self, account: i64) -> String {
-        let limit = self.limit;
-        let limit = (limit != Limit::NONE).then(|| serde_json::to_string(&limit).ok());
-        let limits = { limit.flatten() }.map_or("NULL".to_owned(), |limit| quoted(&limit));
-        let found = millis(self.found);
-        format!("UPDATE accounts SET limits = {limits}, limits_at = {found} WHERE id = {account};")
+    /// Stores it for an account.
+    pub(super) fn store(&self, database: &mut dyn Database, account: i64) -> Result<(), DbFault> {
+        let limit = (self.limit != Limit::NONE).then(|| serde_json::to_string(&self.limit).ok());
+        let values = params![limit.flatten(), millis(self.found), account];
+        let update = "UPDATE accounts SET limits = $1, limits_at = $2 WHERE id = $3";
+        database.query(update, values).map(drop)
     }
 }
 
 impl StoredAccount {
     /// All accounts, with the answers as each group counts them.
     pub(super) fn all(database: &mut dyn Database) -> Result<Vec<Self>, DbFault> {
-        let answers =
-            "(SELECT coalesce(sum(answers), 0) FROM spending WHERE account = accounts.id)";
+        let answers = "(SELECT cast(coalesce(sum(answers), 0) AS BIGINT) FROM spending WHERE account = accounts.id)";
         Self::read(database, &format!("{answers}, NULL, NULL"), "")
     }
 
@@ -83,13 +82,13 @@ impl StoredAccount {
             FROM accounts {join} ORDER BY address, accounts.id"
         );
         let account = |row: &TableRow| {
-            let limit = row.optional::<String>(3)?.zip(row.optional(4)?);
+            let limit = row.get::<Option<String>>(3)?.zip(row.get(4)?);
             let limit = limit.map(|(limit, found)| {
                 let limit = serde_json::from_str(&limit).map_err(|_| DbFault::damaged())?;
                 let found = time(found);
                 Ok::<_, DbFault>(KnownLimit { limit, found })
             });
-            let span = row.optional(6)?.zip(row.optional(7)?);
+            let span = row.get::<Option<_>>(6)?.zip(row.get(7)?);
             Ok(Self {
                 id: row.get(0)?,
                 hasher: RequestHasher::of_account(row.hash(1)?),
@@ -99,7 +98,7 @@ impl StoredAccount {
                 span: span.map(|(first, last)| (time(first), time(last))),
             })
         };
-        database.query(&query)?.iter().map(account).collect()
+        database.query(&query, &[])?.iter().map(account).collect()
     }
 
     /// Adds an account, whose keys are made so, if it is missing: whether it was.
@@ -109,14 +108,12 @@ impl StoredAccount {
         hasher: &RequestHasher,
     ) -> Result<bool, DbFault> {
         let hash = hex(hasher.account());
-        let find = format!("SELECT id FROM accounts WHERE hash = '{hash}'");
-        if !database.query(&find)?.is_empty() {
+        let find = "SELECT id FROM accounts WHERE hash = $1";
+        if !database.query(find, params![hash])?.is_empty() {
             return Ok(false);
         }
-        let address = quoted(&account.endpoint);
-        database.write(&format!(
-            "INSERT INTO accounts (hash, address) VALUES ('{hash}', {address}) ON CONFLICT DO NOTHING"
-        ))?;
+        let add = "INSERT INTO accounts (hash, address) VALUES ($1, $2) ON CONFLICT DO NOTHING";
+        database.write(add, params![hash, account.endpoint])?;
         Ok(true)
     }
 }
@@ -131,38 +128,38 @@ impl Spending {
     ) -> Result<(), DbFault> {
         self.today = now.div_euclid(DAY);
         let month = Per::Month.around(self.today).map_or(0, |(first, _)| first);
-        let query = format!(
-            "SELECT day, price, calls FROM spending WHERE account = {account} AND day >= {month}"
-        );
-        let rows = database.query(&query)?;
+        let query = "SELECT day, price, calls FROM spending WHERE account = $1 AND day >= $2";
+        let rows = database.query(query, params![account, month])?;
         let day = |row: &TableRow| {
-            let billionths = row.get(1)?;
+            let billionths = row.parse(1)?;
             Ok((row.get(0)?, Money { billionths }, row.get(2)?))
         };
         self.days = rows.iter().map(day).collect::<Result<_, DbFault>>()?;
         Ok(())
     }
 
-    /// The statement that adds to the calls and the answers of this day, where there are any. `now` is the clock, as SQL.
+    /// Adds to the calls and the answers of this day, where there are any.
     ///
     /// Calls that were counted before they were made and are not made after all are taken away.
     pub(super) fn add(
+        database: &mut dyn Database,
         account: i64,
         price: Money,
         (calls, answers): (i64, usize),
-        now: &str,
-    ) -> String {
+    ) -> Result<(), DbFault> {
         if calls == 0 && answers == 0 {
-            return String::new();
+            return Ok(());
         }
-        format!(
+        let now = database.dialect().now;
+        let add = format!(
             "INSERT INTO spending AS before (account, day, price, calls, answers)
-            VALUES ({account}, {now} / {DAY}, '{}', {}, {answers})
+            VALUES ($1, {now} / {DAY}, $2, $3, $4)
             ON CONFLICT (account, day, price) DO UPDATE SET answers = before.answers + excluded.answers,
-                calls = CASE WHEN before.calls + {calls} > 0 THEN before.calls + {calls} ELSE 0 END;",
-            price.billionths,
-            calls.max(0)
-        )
+                calls = CASE WHEN before.calls + $5 > 0 THEN before.calls + $5 ELSE 0 END"
+        );
+        let price = price.billionths.to_string();
+        let values = params![account, price, calls.max(0), answers, calls];
+        database.query(&add, values).map(drop)
     }
 }
 
@@ -191,13 +188,10 @@ impl PeriodSpending {
         per: Per,
     ) -> Result<Vec<Self>, DbFault> {
         // What was removed from the answers, on no day, was paid for all the same.
-        let query = format!(
-            "SELECT day, price, calls, answers FROM spending
-            WHERE account = {account} AND day > 0 ORDER BY day"
-        );
+        let query = "SELECT day, price, calls, answers FROM spending WHERE account = $1 AND day > 0 ORDER BY day";
         let mut periods = Vec::<Self>::new();
-        for row in database.query(&query)? {
-            let (billionths, calls, answers) = (row.get(1)?, row.get(2)?, row.get(3)?);
+        for row in database.query(query, params![account])? {
+            let (billionths, calls, answers) = (row.parse(1)?, row.get(2)?, row.get(3)?);
             let price = Some(Money { billionths }).filter(|price| *price != Money::default());
             let spending = Self {
                 period: per.name(row.get(0)?),
@@ -267,8 +261,9 @@ impl PaceRow {
     /// # Errors
     /// Exit code 3: the server does not answer for too long. Exit code 2: it refuses.
     pub(crate) fn ask(&mut self, ask: &str) -> RunResult<String> {
-        let statement = format!("SELECT ask_pace({}, {})", self.account, quoted(ask));
-        let reply = { self.database.query(&statement) }.and_then(|rows| first(&rows)?.get(0));
+        let statement = "SELECT cast(ask_pace($1, $2) AS TEXT)";
+        let reply = self.database.query(statement, params![self.account, ask]);
+        let reply = reply.and_then(|rows| first(&rows)?.get(0));
         reply.map_err(|fault| self.location.cannot("ask", &fault))
     }
 }

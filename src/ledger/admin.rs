@@ -6,6 +6,8 @@
 
 use std::time::SystemTime;
 
+use rusqlite::{ToSql, params};
+
 use super::accounts::{PeriodSpending, StoredAccount};
 use super::budget::Per;
 use super::claims;
@@ -29,7 +31,7 @@ pub(super) const RECOUNT: &str =
         (SELECT sum(answers) FROM spending WHERE account = accounts.id) AS stored
         FROM accounts) AS numbers
     WHERE kept < stored
-    ON CONFLICT (account, day, price) DO UPDATE SET answers = before.answers + excluded.answers;";
+    ON CONFLICT (account, day, price) DO UPDATE SET answers = before.answers + excluded.answers";
 
 /// What is in a ledger.
 pub(crate) struct LedgerStats {
@@ -57,7 +59,8 @@ impl LedgerAdmin {
     /// Exit code 3: its server cannot be reached.
     pub(crate) fn open(ledger: &LedgerLocation) -> RunResult<Self> {
         let mut admin = Self::of_this_version(ledger, Purpose::Admin)?;
-        let grant = admin.database.query(admin.database.dialect().missing_grant);
+        let missing_grant = admin.database.dialect().missing_grant;
+        let grant = admin.database.query(missing_grant, &[]);
         let grant = grant.map_err(|fault| ledger.cannot("open", &fault))?;
         if let Some(grant) = grant.first().and_then(|row| row.get::<String>(0).ok()) {
             let shown = ledger.shown();
@@ -106,7 +109,7 @@ impl LedgerAdmin {
     /// Bytes of its files, or of its tables.
     pub(super) fn bytes(&mut self) -> Result<u64, DbFault> {
         let database = &mut *self.database;
-        let bytes = database.query(database.dialect().bytes)?;
+        let bytes = database.query(database.dialect().bytes, &[])?;
         first(&bytes)?.get(0)
     }
 
@@ -162,15 +165,14 @@ impl LedgerAdmin {
         before: SystemTime,
         approve: impl Fn(&Removal) -> RunResult<()>,
     ) -> RunResult<Removal> {
-        let before = millis(before);
-        let others = format!(
-            "DELETE FROM runs WHERE started < {before};
-            DELETE FROM claims WHERE at < {before};
-            UPDATE accounts SET limits = NULL WHERE limits_at < {before}"
-        );
-        let which = format!("SELECT seq, fp, price FROM answers WHERE at < {before}");
-        self.remove(&which, approve, &mut |database| {
-            database.query(&others).map(drop)
+        let before = params![millis(before)];
+        let others = [
+            "DELETE FROM runs WHERE started < $1",
+            "DELETE FROM claims WHERE at < $1",
+            "UPDATE accounts SET limits = NULL WHERE limits_at < $1",
+        ];
+        self.remove("at < $1", before, approve, &mut |database| {
+            { others.iter() }.try_for_each(|others| database.query(others, before).map(drop))
         })
     }
 
@@ -184,26 +186,30 @@ impl LedgerAdmin {
         approve: impl Fn(&Removal) -> RunResult<()>,
     ) -> RunResult<Removal> {
         let of_them = "fp IN (SELECT fp FROM forgotten)";
-        let which = format!("SELECT seq, fp, price FROM answers WHERE {of_them}");
-        self.remove(&which, approve, &mut |database| {
+        self.remove(of_them, &[], approve, &mut |database| {
             // A whole file of users is forgotten in one pass.
-            database.query("CREATE TEMPORARY TABLE forgotten (fp BIGINT PRIMARY KEY)")?;
+            database.query(
+                "CREATE TEMPORARY TABLE forgotten (fp BIGINT PRIMARY KEY)",
+                &[],
+            )?;
             for keys in keys.chunks(TOGETHER) {
                 let values = keys.iter().map(|key| format!("({})", key.fingerprint()));
                 let values = values.collect::<Vec<_>>().join(",");
-                database.query(&format!(
-                    "INSERT INTO forgotten VALUES {values} ON CONFLICT DO NOTHING"
-                ))?;
+                let forget =
+                    format!("INSERT INTO forgotten VALUES {values} ON CONFLICT DO NOTHING");
+                database.query(&forget, &[])?;
             }
             let requests = keys.iter().map(RequestKey::fingerprint).collect();
             claims::forget(database, &requests)
         })
     }
 
-    /// Removes the answers that `which` selects once `prepare` is done, and counts again what stays. Then nothing of them is in it.
+    /// Removes the answers of which `which` is true, as SQL with these values, once `prepare` is done, and counts again what stays.
+    /// Then nothing of them is in it.
     fn remove(
         &mut self,
         which: &str,
+        values: &[&dyn ToSql],
         approve: impl Fn(&Removal) -> RunResult<()>,
         prepare: &mut Work<'_>,
     ) -> RunResult<Removal> {
@@ -211,9 +217,11 @@ impl LedgerAdmin {
         let ledger = self.ledger.clone();
         let done = self.alone(&mut |database| {
             prepare(database)?;
-            database.query(&format!(
-                "DROP TABLE IF EXISTS removed; CREATE TEMPORARY TABLE removed AS {which}"
-            ))?;
+            database.query("DROP TABLE IF EXISTS removed", &[])?;
+            let removed = "CREATE TEMPORARY TABLE removed (seq BIGINT, fp BIGINT, price BIGINT)";
+            database.query(removed, &[])?;
+            let fill = "INSERT INTO removed SELECT seq, fp, price FROM answers WHERE";
+            database.query(&format!("{fill} {which}"), values)?;
             removal = Removal::read(database)?;
             if removal.answers == 0 {
                 return Ok(());
@@ -223,9 +231,10 @@ impl LedgerAdmin {
                 refused = Some(error);
                 return Err(DbFault::new(DbFaultKind::Other, ""));
             }
-            database.query("DELETE FROM answers WHERE seq IN (SELECT seq FROM removed)")?;
-            database.query(RECOUNT)?;
-            database.query(database.dialect().after_removal).map(drop)
+            let remove = "DELETE FROM answers WHERE seq IN (SELECT seq FROM removed)";
+            let after = database.dialect().after_removal.iter().copied();
+            let mut statements = [remove, RECOUNT].into_iter().chain(after);
+            statements.try_for_each(|statement| database.query(statement, &[]).map(drop))
         });
         if let Some(error) = refused {
             return Err(error);
@@ -246,7 +255,7 @@ impl LedgerAdmin {
         let lasts = claims::lease_lasts(self.database.dialect().now);
         let leases = format!("SELECT id FROM runs WHERE {lasts}");
         let done = self.database.transaction(true, &mut |database| {
-            if !database.query(&leases)?.is_empty() {
+            if !database.query(&leases, &[])?.is_empty() {
                 return Err(DbFault::new(DbFaultKind::Held, ""));
             }
             work(database)
@@ -283,14 +292,14 @@ impl Removal {
     /// Those in the table `removed`.
     fn read(database: &mut dyn Database) -> Result<Self, DbFault> {
         let mut removal = Self::default();
-        let removed = "SELECT count(*), coalesce(sum(price), 0) FROM removed";
-        let removed = database.query(removed)?;
+        let removed = "SELECT count(*), cast(coalesce(sum(price), 0) AS BIGINT) FROM removed";
+        let removed = database.query(removed, &[])?;
         removal.answers = first(&removed)?.get(0)?;
-        removal.cost.billionths = first(&removed)?.get(1)?;
-        let all = database.query("SELECT count(*) FROM answers")?;
+        removal.cost.billionths = first(&removed)?.get::<u64>(1)?.into();
+        let all = database.query("SELECT count(*) FROM answers", &[])?;
         removal.left = first(&all)?.get::<u64>(0)?.saturating_sub(removal.answers);
         // A copy of the file, and its log.
-        let bytes = database.query(database.dialect().bytes)?;
+        let bytes = database.query(database.dialect().bytes, &[])?;
         removal.rewritten = first(&bytes)?.get::<u64>(0)?.saturating_mul(2);
         Ok(removal)
     }

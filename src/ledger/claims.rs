@@ -1,14 +1,16 @@
-//! Claims: which requests each start of a run is about to call for, in batches, so that no two runs pay for one.
+//! Claims: which requests each start of a run is about to call for, so that no two runs pay for one.
 //!
-//! A batch belongs to its start for as long as that start renews its lease. What a start leaves that was killed is the exact list of
-//! what may have been billed without an answer, and stays when its run is started again, ends, or is removed. A request leaves
-//! that list when a call for it has ended, whoever made it: so each is counted once, by the call that may pay for it again.
+//! A start has its claims in one batch, which is its own for as long as it renews its lease. What a start leaves that was killed is
+//! the exact list of what may have been billed without an answer, and stays when its run is started again, ends, or is removed. A
+//! request leaves that list when a call for it has ended, whoever made it: so each is counted once, by the call that may pay for it
+//! again.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 
 use foldhash::fast::RandomState;
+use rusqlite::{ToSql, params};
 
-use super::database::{Database, Dialect, TableRow, hex};
+use super::database::{Database, TableRow, hex};
 use super::fault::DbFault;
 use super::key::PathHash;
 
@@ -31,20 +33,21 @@ pub(super) enum Holder {
 
 /// All claims of a ledger, as of a transaction, and how they change in it.
 pub(super) struct Claims {
-    all: Vec<Claim>,
-    /// The batches that have changed.
-    changed: BTreeSet<i64>,
-    /// What this start claims now.
-    new: Requests,
+    /// Of these, exactly one is ours.
+    batches: Vec<Batch>,
+    /// How many requests this start claims now.
+    pub(super) granted: u64,
     /// What belongs to nobody from now on.
     left: Requests,
 }
 
-struct Claim {
-    request: i64,
+/// Requests of one holder, in a row of the table.
+struct Batch {
+    /// The row; `None` before there is one.
+    id: Option<i64>,
     holder: Holder,
-    /// The row that it is in.
-    batch: i64,
+    requests: Vec<i64>,
+    is_changed: bool,
 }
 
 /// Whether the lease of a run lasts, as SQL. One that lasts for longer than it can was renewed by a clock that was ahead.
@@ -53,42 +56,30 @@ pub(super) fn lease_lasts(now: &str) -> String {
 }
 
 impl Claims {
-    /// The query for all of them; `ours` tells the batches of this start, as SQL.
-    pub(super) fn query(dialect: &Dialect, ours: &str) -> String {
-        let (fps, lasts) = ((dialect.hex)("fps"), lease_lasts(dialect.now));
-        format!(
-            "SELECT claims.id, CASE WHEN {ours} THEN 2 WHEN {lasts} THEN 1 ELSE 0 END, {fps}
+    /// Reads all of them; `ours` tells the batch of this start, as SQL with these values.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub(super) fn read(
+        database: &mut dyn Database,
+        ours: &str,
+        values: &[&dyn ToSql],
+    ) -> Result<Self, DbFault> {
+        let lasts = lease_lasts(database.dialect().now);
+        let query = format!(
+            "SELECT claims.id, CASE WHEN {ours} THEN 2 WHEN {lasts} THEN 1 ELSE 0 END, fps
             FROM claims LEFT JOIN runs ON runs.id = run AND runs.start = claims.start"
-        )
-    }
-
-    /// What that query returned.
-    pub(super) fn read(rows: &[TableRow]) -> Result<Self, DbFault> {
-        let mut all = Vec::new();
-        for row in rows {
-            let (batch, digits) = (row.get(0)?, row.get::<String>(2)?);
-            let holder = match row.get(1)? {
-                2 => Holder::Us,
-                1 => Holder::Other,
-                _ => Holder::Nobody,
-            };
-            for digits in digits.as_bytes().chunks(16) {
-                let digits = str::from_utf8(digits).unwrap_or_default();
-                let number = u64::from_str_radix(digits, 16).map_err(|_| DbFault::damaged())?;
-                let request = number.cast_signed();
-                all.push(Claim {
-                    request,
-                    holder,
-                    batch,
-                });
-            }
+        );
+        let rows = database.query(&query, values)?;
+        let batches = rows.iter().map(Batch::read);
+        let mut batches = batches.collect::<Result<Vec<_>, _>>()?;
+        if !batches.iter().any(|batch| batch.holder == Holder::Us) {
+            batches.push(Batch::new(Holder::Us, Vec::new()));
         }
-        let (changed, new, left) = Default::default();
         Ok(Self {
-            all,
-            changed,
-            new,
-            left,
+            batches,
+            granted: 0,
+            left: Requests::default(),
         })
     }
 
@@ -100,32 +91,34 @@ impl Claims {
         database: &mut dyn Database,
         name: Option<&PathHash>,
     ) -> Result<u64, DbFault> {
-        let ours = format!("name = '{}'", name.map(hex).unwrap_or_default());
-        let claims = Self::read(&database.query(&Self::query(database.dialect(), &ours))?)?;
-        let left = { claims.all.iter() }.filter(|claim| claim.holder != Holder::Other);
-        let left: Requests = left.map(|claim| claim.request).collect();
+        let name = name.map(hex).unwrap_or_default();
+        let claims = Self::read(database, "name = $1", params![name])?;
+        let left = claims
+            .batches
+            .iter()
+            .filter(|it| it.holder != Holder::Other);
+        let left: Requests = left.flat_map(|batch| &batch.requests).copied().collect();
         Ok(left.len() as u64)
     }
 
     /// Those of these requests that a holder has.
     pub(super) fn of(&self, holder: Holder, requests: &Requests) -> Requests {
-        let is_one = |it: &&Claim| it.holder == holder && requests.contains(&it.request);
-        { self.all.iter().filter(is_one) }
-            .map(|it| it.request)
-            .collect()
+        let batches = self.batches.iter().filter(|batch| batch.holder == holder);
+        let all = batches.flat_map(|batch| &batch.requests);
+        all.filter(|it| requests.contains(it)).copied().collect()
     }
 
     /// Takes requests out of the batches of a holder: how many were there.
     pub(super) fn remove(&mut self, holder: Holder, requests: &Requests) -> usize {
-        let before = self.all.len();
-        self.all.retain(|claim| {
-            let goes = claim.holder == holder && requests.contains(&claim.request);
-            if goes {
-                self.changed.insert(claim.batch);
-            }
-            !goes
-        });
-        before - self.all.len()
+        let mut removed = 0;
+        for batch in self.batches.iter_mut().filter(|it| it.holder == holder) {
+            let before = batch.requests.len();
+            batch.requests.retain(|it| !requests.contains(it));
+            let fewer = before - batch.requests.len();
+            batch.is_changed |= fewer > 0;
+            removed += fewer;
+        }
+        removed
     }
 
     /// The calls for these requests have ended.
@@ -144,48 +137,87 @@ impl Claims {
     /// What was left stays so beside our claim until our call has ended: we may be killed before we make it.
     pub(super) fn claim(&mut self, requests: &Requests) -> (Requests, Requests) {
         let of_others = self.of(Holder::Other, requests);
-        self.new = &(requests - &of_others) - &self.of(Holder::Us, requests);
-        let taken_over = self.of(Holder::Nobody, &self.new);
+        let new = &(requests - &of_others) - &self.of(Holder::Us, requests);
+        let taken_over = self.of(Holder::Nobody, &new);
         // A start whose lease has ended may come back, and must not find them.
         self.remove(Holder::Nobody, &taken_over);
         self.leave(&taken_over);
+        self.granted += new.len() as u64;
+        let ours = self.batches.iter_mut().find(|it| it.holder == Holder::Us);
+        if let Some(ours) = ours.filter(|_| !new.is_empty()) {
+            ours.requests.extend(new);
+            ours.is_changed = true;
+        }
         (of_others, taken_over)
     }
 
-    /// How many are new claims of this start.
-    pub(super) fn granted(&self) -> u64 {
-        self.new.len() as u64
-    }
-
-    /// The statements that store the changes, for this start of a run.
-    pub(super) fn statements(&self, dialect: &Dialect, (run, start): (i64, i64)) -> String {
-        let mut statements = String::new();
-        for id in &self.changed {
-            let left = self.all.iter().filter(|claim| claim.batch == *id);
-            let left: Requests = left.map(|claim| claim.request).collect();
-            statements += &if left.is_empty() {
-                format!("DELETE FROM claims WHERE id = {id};")
-            } else {
-                let fps = blob(dialect, &left);
-                format!("UPDATE claims SET fps = {fps} WHERE id = {id};")
-            };
+    /// Stores the changes, for this start of a run.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(super) fn store(
+        mut self,
+        database: &mut dyn Database,
+        us: (i64, i64),
+    ) -> Result<(), DbFault> {
+        if !self.left.is_empty() {
+            let left = self.left.into_iter().collect();
+            self.batches.push(Batch::new(Holder::Nobody, left));
         }
-        for (run, start, requests) in [(run, start, &self.new), (0, 0, &self.left)] {
-            if !requests.is_empty() {
-                let (now, fps) = (dialect.now, blob(dialect, requests));
-                statements += &format!(
-                    "INSERT INTO claims (run, start, at, fps) VALUES ({run}, {start}, {now}, {fps});"
-                );
-            }
-        }
-        statements
+        let mut changed = self.batches.iter().filter(|batch| batch.is_changed);
+        changed.try_for_each(|batch| batch.store(database, us))
     }
 }
 
-/// Fingerprints as they are stored, one after the other, as SQL.
-fn blob(dialect: &Dialect, requests: &Requests) -> String {
-    let digits: String = requests.iter().map(|it| format!("{it:016x}")).collect();
-    format!("{}{digits}'", dialect.before_hex)
+impl Batch {
+    /// One that is not stored yet.
+    fn new(holder: Holder, requests: Vec<i64>) -> Self {
+        Self {
+            id: None,
+            holder,
+            is_changed: !requests.is_empty(),
+            requests,
+        }
+    }
+
+    fn read(row: &TableRow) -> Result<Self, DbFault> {
+        let requests: Vec<u8> = row.get(2)?;
+        let (requests, _) = requests.as_chunks();
+        Ok(Self {
+            id: Some(row.get(0)?),
+            holder: match row.get(1)? {
+                2 => Holder::Us,
+                1 => Holder::Other,
+                _ => Holder::Nobody,
+            },
+            requests: requests.iter().map(|it| i64::from_be_bytes(*it)).collect(),
+            is_changed: false,
+        })
+    }
+
+    fn store(&self, database: &mut dyn Database, (run, start): (i64, i64)) -> Result<(), DbFault> {
+        let requests = self.requests.iter().flat_map(|it| it.to_be_bytes());
+        let requests = requests.collect::<Vec<u8>>();
+        let now = database.dialect().now;
+        match self.id {
+            // Ours is filled again soon.
+            Some(id) if self.requests.is_empty() && self.holder != Holder::Us => {
+                database.query("DELETE FROM claims WHERE id = $1", params![id])
+            }
+            Some(id) => {
+                let update = format!("UPDATE claims SET fps = $1, at = {now} WHERE id = $2");
+                database.query(&update, params![requests, id])
+            }
+            None => {
+                let is_ours = self.holder == Holder::Us;
+                let (run, start) = if is_ours { (run, start) } else { (0, 0) };
+                let insert =
+                    format!("INSERT INTO claims (run, start, at, fps) VALUES ($1, $2, {now}, $3)");
+                database.query(&insert, params![run, start, requests])
+            }
+        }
+        .map(drop)
+    }
 }
 
 /// Forgets requests of which nobody calls for any.
@@ -193,10 +225,7 @@ fn blob(dialect: &Dialect, requests: &Requests) -> String {
 /// # Errors
 /// It cannot be written.
 pub(super) fn forget(database: &mut dyn Database, requests: &Requests) -> Result<(), DbFault> {
-    let dialect = database.dialect();
-    let mut claims = Claims::read(&database.query(&Claims::query(dialect, "FALSE"))?)?;
+    let mut claims = Claims::read(database, "FALSE", &[])?;
     claims.remove(Holder::Nobody, requests);
-    database
-        .query(&claims.statements(dialect, (0, 0)))
-        .map(drop)
+    claims.store(database, (0, 0))
 }

@@ -9,18 +9,19 @@
 
 use std::collections::HashMap;
 
+use rusqlite::types::Value;
+use rusqlite::{ToSql, params};
+
 use super::accounts::DAY;
 use super::admin::{LedgerAdmin, RECOUNT, has_space};
-use super::database::{
-    Database, Purpose, TableRow, first, hex, quoted, read_meta, read_meta_since,
-};
+use super::database::{Database, Purpose, TableRow, first, hex, read_meta, read_meta_since};
 use super::fault::{DbFault, OLDEST_COPIED};
 use super::settings::LedgerLocation;
 use super::sqlite_file::{self, PRIVATE};
 use crate::base::error::{Error, Result as RunResult};
 use crate::base::own_file;
 
-/// Places of answers that are copied together.
+/// Rows that are copied together: far fewer values than a statement may have.
 const TOGETHER: usize = 200;
 
 /// A table, its columns that are copied, and what becomes of a row that the target has as well.
@@ -82,7 +83,9 @@ fn copy_into(
 ) -> RunResult<Copied> {
     let mut source = LedgerAdmin::connect(from, Purpose::Look)?;
     let mut read = || {
-        source.database.query(source.database.dialect().snapshot)?;
+        source
+            .database
+            .query(source.database.dialect().snapshot, &[])?;
         let meta = read_meta_since(&mut *source.database, OLDEST_COPIED)?;
         Ok((source.bytes()?, meta))
     };
@@ -91,7 +94,9 @@ fn copy_into(
     let mut target = LedgerAdmin::connect(to, Purpose::Copy)?;
     let mut look = || {
         let (own, _) = read_meta(&mut *target.database)?;
-        let accounts = target.database.query("SELECT id FROM accounts LIMIT 1")?;
+        let accounts = target
+            .database
+            .query("SELECT id FROM accounts LIMIT 1", &[])?;
         // What is new is in the file's log before it is in the file.
         let new = bytes.saturating_sub(target.bytes()?);
         has_space(to, new.saturating_mul(2))?;
@@ -106,16 +111,16 @@ fn copy_into(
     let (mut added, mut answers) = (0, 0);
     let source = &mut *source.database;
     target.alone(&mut |target| {
-        let meta = "UPDATE meta SET secret = ";
-        target.query(&format!("{meta}'{}', created = {created}", hex(&secret)))?;
+        let meta = "UPDATE meta SET secret = $1, created = $2";
+        target.query(meta, params![hex(&secret), created])?;
         for table in TABLES {
             copy_rows(source, target, table, "", |_| true)?;
         }
         added = copy_answers(source, target)?;
         // What removals have taken away is not copied.
-        target.query("DELETE FROM spending WHERE day = 0")?;
-        target.query(RECOUNT)?;
-        answers = first(&target.query("SELECT count(*) FROM answers")?)?.get(0)?;
+        target.query("DELETE FROM spending WHERE day = 0", &[])?;
+        target.query(RECOUNT, &[])?;
+        answers = first(&target.query("SELECT count(*) FROM answers", &[])?)?.get(0)?;
         Ok(())
     })?;
     Ok(Copied { added, answers })
@@ -129,46 +134,41 @@ fn copy_rows(
     which: &str,
     is_copied: impl Fn(&TableRow) -> bool,
 ) -> Result<u64, DbFault> {
-    let (hex, before_hex) = (source.dialect().hex, target.dialect().before_hex);
-    let version = source.query("SELECT version FROM meta")?;
+    let version = source.query("SELECT version FROM meta", &[])?;
     let version: i32 = first(&version)?.get(0)?;
     let names: Vec<_> = columns.split(", ").collect();
     let expression = |column: &&'static str| match *column {
         "account" => "(SELECT hash FROM accounts WHERE id = account)".to_owned(),
-        "sealed" => hex("sealed"),
         // Nothing is under way.
         "start" | "until" | "lease" => "0".to_owned(),
         "place" => "''".to_owned(),
         "cost" if version < 7 => "NULL".to_owned(),
         // The price of the calls of the answer's day, if all had the same.
         "price" if version < 7 && table == ANSWERS.0 => format!(
-            "(SELECT CASE count(*) WHEN 1 THEN min(price) ELSE '0' END FROM spending
-            WHERE spending.account = answers.account AND day = at / {DAY} AND calls > 0)"
+            "cast((SELECT CASE count(*) WHEN 1 THEN min(price) ELSE '0' END FROM spending
+            WHERE spending.account = answers.account AND day = at / {DAY} AND calls > 0) AS BIGINT)"
         ),
         other => other.to_owned(),
     };
-    let value = |(column, cell): (&&str, &Option<String>)| match (*column, cell) {
-        (_, None) => "NULL".to_owned(),
-        ("account", Some(hash)) => {
-            let hash = quoted(hash);
-            format!("(SELECT id FROM accounts WHERE hash = {hash})")
-        }
-        ("sealed", Some(hex)) => format!("{before_hex}{hex}'"),
-        (_, Some(text)) => quoted(text),
-    };
     let select: Vec<_> = names.iter().map(expression).collect();
     let select = format!("SELECT {} FROM {table} {which}", select.join(", "));
-    let rows = source.query(&select).map_err(DbFault::of_copied)?;
-    let rows = rows.iter().filter(|row| is_copied(row)).map(|row| {
-        let values: Vec<_> = names.iter().zip(&row.0).map(value).collect();
-        format!("({})", values.join(", "))
-    });
-    let rows: Vec<_> = rows.collect();
-    if !rows.is_empty() {
-        let values = rows.join(", ");
-        target.query(&format!(
-            "INSERT INTO {table} ({columns}) VALUES {values} ON CONFLICT {conflict}"
-        ))?;
+    let rows = source.query(&select, &[]).map_err(DbFault::of_copied)?;
+    let rows: Vec<_> = rows.into_iter().filter(is_copied).collect();
+    for rows in rows.chunks(TOGETHER) {
+        let cells = rows.iter().flat_map(|row| names.iter().zip(&row.0));
+        let placeholder = |(index, (column, _)): (usize, (&&str, &Value))| match *column {
+            "account" => format!("(SELECT id FROM accounts WHERE hash = ${})", index + 1),
+            _ => format!("${}", index + 1),
+        };
+        let placeholders: Vec<_> = cells.clone().enumerate().map(placeholder).collect();
+        let tuples = placeholders.chunks(names.len());
+        let tuples: Vec<_> = tuples.map(|it| format!("({})", it.join(", "))).collect();
+        let insert = format!(
+            "INSERT INTO {table} ({columns}) VALUES {} ON CONFLICT {conflict}",
+            tuples.join(", ")
+        );
+        let values: Vec<_> = cells.map(|(_, value)| value as &dyn ToSql).collect();
+        target.query(&insert, &values)?;
     }
     Ok(rows.len() as u64)
 }
@@ -177,7 +177,7 @@ fn copy_rows(
 fn copy_answers(source: &mut dyn Database, target: &mut dyn Database) -> Result<u64, DbFault> {
     let (mut latest, mut added) = (HashMap::new(), 0);
     for which in windows(target)? {
-        for row in target.query(&format!("SELECT fp, at FROM answers {which}"))? {
+        for row in target.query(&format!("SELECT fp, at FROM answers {which}"), &[])? {
             let last = latest.entry(row.get::<i64>(0)?).or_insert(i64::MIN);
             *last = row.get::<i64>(1)?.max(*last);
         }
@@ -189,7 +189,9 @@ fn copy_answers(source: &mut dyn Database, target: &mut dyn Database) -> Result<
         })?;
     }
     if added > 0 {
-        target.query(target.dialect().after_copy)?;
+        for statement in target.dialect().after_copy {
+            target.query(statement, &[])?;
+        }
     }
     Ok(added)
 }
@@ -197,7 +199,7 @@ fn copy_answers(source: &mut dyn Database, target: &mut dyn Database) -> Result<
 /// All answers of a ledger in order, as conditions that each choose some of them.
 fn windows(database: &mut dyn Database) -> Result<impl Iterator<Item = String> + use<>, DbFault> {
     let ends = "SELECT coalesce(min(seq), 1), coalesce(max(seq), 0) FROM answers";
-    let ends = database.query(ends)?;
+    let ends = database.query(ends, &[])?;
     let (start, last) = (first(&ends)?.get::<i64>(0)?, first(&ends)?.get::<i64>(1)?);
     // Those that were not kept have nothing but the number of a start.
     let window = |start| {

@@ -1,10 +1,12 @@
-//! What a ledger asks of its database, whichever that is: a few operations, tables that are the same in both, and statements
-//! as text whose results are text.
+//! What a ledger asks of its database, whichever that is: a few operations, and statements over tables that are the same in both.
 //!
-//! Such statements have only numbers, hashes and our own words in them, and addresses as [`quoted`] text. Only what there are
-//! many of has code of its own in each database: storing answers and finding them.
+//! A statement's text is fixed but for the words of its [`Dialect`]; values are sent beside it, as `$1`, `$2`, … in the order in
+//! which they first appear. Only storing answers and finding them has code of its own in each database: there are many of them.
 
 use std::str::FromStr;
+
+use rusqlite::ToSql;
+use rusqlite::types::{FromSql, Value};
 
 use super::answers::{LookupResult, Scope, Stored};
 use super::fault::{DbFault, VERSION};
@@ -18,18 +20,14 @@ pub(super) struct Dialect {
     pub(super) now: &'static str,
     /// Bytes of all that is stored.
     pub(super) bytes: &'static str,
-    /// What must follow in the transaction that has removed answers.
-    pub(super) after_removal: &'static str,
+    /// The statements that must follow in the transaction that has removed answers.
+    pub(super) after_removal: &'static [&'static str],
     /// The right that this user lacks to rewrite the tables, as a statement that grants it; no row if it lacks none.
     pub(super) missing_grant: &'static str,
-    /// What must follow in the transaction that has copied answers.
-    pub(super) after_copy: &'static str,
+    /// The statements that must follow in the transaction that has copied answers.
+    pub(super) after_copy: &'static [&'static str],
     /// Starts a transaction that only reads, of one state.
     pub(super) snapshot: &'static str,
-    /// The bytes of a column as hexadecimal digits.
-    pub(super) hex: fn(&str) -> String,
-    /// What stands before such digits in quotes.
-    pub(super) before_hex: &'static str,
 }
 
 /// What a database is opened for.
@@ -54,11 +52,11 @@ pub(super) type Work<'w> = dyn FnMut(&mut dyn Database) -> Result<(), DbFault> +
 pub(super) trait Database: Send {
     fn dialect(&self) -> &'static Dialect;
 
-    /// What statements return, one after the other. Those that change something must be in a transaction.
+    /// The rows that a statement returns. One that changes something must be in a transaction.
     ///
     /// # Errors
     /// It cannot be read or written.
-    fn query(&mut self, statements: &str) -> Result<Vec<TableRow>, DbFault>;
+    fn query(&mut self, statement: &str, values: &[&dyn ToSql]) -> Result<Vec<TableRow>, DbFault>;
 
     /// Does something in one transaction, while no other one writes; if that fails, nothing is changed. It may be repeated. What
     /// is not durable may be undone by a power cut, up to the last transaction that is.
@@ -103,37 +101,38 @@ pub(super) trait Database: Send {
     /// Whether the disk is full, so that only answers to calls that are out are still kept.
     fn is_full(&self) -> bool;
 
-    /// Runs statements in one durable transaction: what they return.
+    /// Runs a statement in a durable transaction of its own: the rows that it returns.
     ///
     /// # Errors
     /// It cannot be written.
-    fn write(&mut self, statements: &str) -> Result<Vec<TableRow>, DbFault> {
+    fn write(&mut self, statement: &str, values: &[&dyn ToSql]) -> Result<Vec<TableRow>, DbFault> {
         let mut rows = Vec::new();
         self.transaction(true, &mut |database| {
-            rows = database.query(statements)?;
+            rows = database.query(statement, values)?;
             Ok(())
         })?;
         Ok(rows)
     }
 }
 
-/// A row of a result, column by column; `None` is NULL.
-pub(super) struct TableRow(pub(super) Vec<Option<String>>);
+/// A row of a result, column by column.
+pub(super) struct TableRow(pub(super) Vec<Value>);
 
 impl TableRow {
-    pub(super) fn get<T: FromStr>(&self, column: usize) -> Result<T, DbFault> {
-        self.optional(column)?.ok_or_else(DbFault::damaged)
+    /// A value; NULL is an `Option`'s `None`.
+    pub(super) fn get<T: FromSql>(&self, column: usize) -> Result<T, DbFault> {
+        let value = self.0.get(column).ok_or_else(DbFault::damaged)?;
+        T::column_result(value.into()).map_err(|_| DbFault::damaged())
     }
 
-    pub(super) fn optional<T: FromStr>(&self, column: usize) -> Result<Option<T>, DbFault> {
-        let cell = self.0.get(column).ok_or_else(DbFault::damaged)?;
-        { cell.as_deref() }
-            .map(|text| text.parse().map_err(|_| DbFault::damaged()))
-            .transpose()
+    /// A value that is stored as text.
+    pub(super) fn parse<T: FromStr>(&self, column: usize) -> Result<T, DbFault> {
+        let text: String = self.get(column)?;
+        text.parse().map_err(|_| DbFault::damaged())
     }
 
     pub(super) fn hash(&self, column: usize) -> Result<[u8; 32], DbFault> {
-        self.get::<blake3::Hash>(column).map(Into::into)
+        self.parse::<blake3::Hash>(column).map(Into::into)
     }
 }
 
@@ -145,11 +144,6 @@ pub(super) fn first(rows: &[TableRow]) -> Result<&TableRow, DbFault> {
 /// A hash as it is stored.
 pub(super) fn hex(hash: &[u8; 32]) -> String {
     blake3::Hash::from_bytes(*hash).to_string()
-}
-
-/// A text that is not ours, as SQL.
-pub(super) fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "''"))
 }
 
 /// What a ledger says about itself: its secret, and when it was made, in milliseconds since 1970.
@@ -168,7 +162,7 @@ pub(super) fn read_meta_since(
     database: &mut dyn Database,
     oldest: i32,
 ) -> Result<([u8; 32], i64), DbFault> {
-    let rows = database.query("SELECT version, secret, created FROM meta")?;
+    let rows = database.query("SELECT version, secret, created FROM meta", &[])?;
     let row = rows.first().ok_or_else(DbFault::missing)?;
     match row.get(0)? {
         version if (oldest..=VERSION).contains(&version) => Ok((row.hash(1)?, row.get(2)?)),
@@ -176,10 +170,10 @@ pub(super) fn read_meta_since(
     }
 }
 
-/// The statement that makes what a ledger says about itself.
-pub(super) fn insert_meta(dialect: &Dialect) -> String {
-    let (secret, now) = (hex(&random_secret()), dialect.now);
-    format!("INSERT INTO meta VALUES ({VERSION}, '{secret}', {now})")
+/// The statement that makes what a ledger says about itself, with the ledger's secret as its value.
+pub(super) fn insert_meta(dialect: &Dialect) -> (String, String) {
+    let insert = format!("INSERT INTO meta VALUES ({VERSION}, $1, {})", dialect.now);
+    (insert, hex(&random_secret()))
 }
 
 /// The statements that make the tables: `id` is the type of a key that the database chooses, `integer` that of a number, `bytes`

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use rusqlite::{ToSql, params};
+
 use super::accounts::{self, KnownLimit, PaceRow, StoredAccount};
 use super::answers::{LookupResult, Scope};
 use super::budget::CallBudget;
@@ -68,17 +70,17 @@ fn recent(database: &mut dyn Database, not_before: i64) -> Result<u64, DbFault> 
     if not_before == i64::MIN {
         return Ok(u64::MAX);
     }
-    let mut number = |query: &str| {
-        let rows = database.query(query)?;
+    let mut number = |query: &str, values: &[&dyn ToSql]| {
+        let rows = database.query(query, values)?;
         let number = rows.first().map(|row| row.get::<i64>(0)).transpose()?;
         Ok::<_, DbFault>(number.unwrap_or(0))
     };
-    let last = number("SELECT seq FROM answers ORDER BY seq DESC LIMIT 1")?;
+    let last = number("SELECT seq FROM answers ORDER BY seq DESC LIMIT 1", &[])?;
     let (mut first, mut behind) = (0, last.saturating_add(1));
     while first < behind {
         let middle = first + (behind - first) / 2;
-        let at = format!("SELECT at FROM answers WHERE seq >= {middle} ORDER BY seq LIMIT 1");
-        if number(&at)? < not_before {
+        let at = "SELECT at FROM answers WHERE seq >= $1 ORDER BY seq LIMIT 1";
+        if number(at, params![middle])? < not_before {
             first = middle + 1;
         } else {
             behind = middle;
@@ -279,7 +281,7 @@ impl RunningLedger {
         move |files, input| {
             let database = connect(&settings.location, Purpose::Beside(&settings.wait));
             if let Ok(Some(mut database)) = database {
-                let _ = database.write(&outputs::record(&secret, files, input));
+                let _ = outputs::record(&mut *database, &secret, files, input);
             }
         }
     }

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use jiff::Timestamp;
+use rusqlite::params;
 
 use super::database::{Database, hex};
 use super::fault::DbFault;
@@ -170,9 +171,9 @@ pub(super) fn find(
         Err(_) => return Ok(OutputState::Changed),
     };
     let (path, input) = (hex(&hash(secret, Some(file))), hash(secret, input));
-    let query = format!("SELECT input FROM outputs WHERE path = '{path}' AND state = '{state}'");
+    let query = "SELECT input FROM outputs WHERE path = $1 AND state = $2";
     let mut found = OutputState::Changed;
-    for row in database.query(&query)? {
+    for row in database.query(query, params![path, state])? {
         if row.hash(0)? == input {
             return Ok(OutputState::AsLeft);
         }
@@ -181,25 +182,33 @@ pub(super) fn find(
     Ok(found)
 }
 
-/// The statements that record how a run over this input is about to leave files. Of earlier records, the state that each file
-/// is in now stays: the run may be killed before the new file has its name. On a file system without times of changes, nothing
-/// is recorded, and the next run needs `--overwrite`.
+/// Records how a run over this input is about to leave files. Of earlier records, the state that each file is in now stays: the run
+/// may be killed before the new file has its name. On a file system without times of changes, nothing is recorded, and the next
+/// run needs `--overwrite`.
+///
+/// # Errors
+/// It cannot be written.
 pub(super) fn record(
+    database: &mut dyn Database,
     secret: &[u8; 32],
     files: &[(PathBuf, Metadata)],
     input: Option<&Path>,
-) -> String {
+) -> std::result::Result<(), DbFault> {
     let input = hex(&hash(secret, input));
-    let statements = |(file, metadata): &(PathBuf, Metadata)| {
-        let new = state_of(metadata).ok()?;
-        let old = fs::metadata(file).and_then(|metadata| state_of(&metadata));
-        let (old, path) = (old.unwrap_or_default(), hex(&hash(secret, Some(file))));
-        Some(format!(
-            "DELETE FROM outputs WHERE path = '{path}' AND state <> '{old}';
-            INSERT INTO outputs VALUES ('{path}', '{new}', '{input}') ON CONFLICT DO NOTHING;"
-        ))
-    };
-    files.iter().filter_map(statements).collect()
+    database.transaction(true, &mut |database| {
+        for (file, metadata) in files {
+            let Ok(new) = state_of(metadata) else {
+                continue;
+            };
+            let old = fs::metadata(file).and_then(|metadata| state_of(&metadata));
+            let (old, path) = (old.unwrap_or_default(), hex(&hash(secret, Some(file))));
+            let forget = "DELETE FROM outputs WHERE path = $1 AND state <> $2";
+            database.query(forget, params![path, old])?;
+            let record = "INSERT INTO outputs VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
+            database.query(record, params![path, new, input])?;
+        }
+        Ok(())
+    })
 }
 
 /// A hash of a path, whether or not there is a file yet; of nothing for an input without one.

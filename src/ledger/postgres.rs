@@ -22,7 +22,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use postgres::types::Type;
-use postgres::{Client, Row, SimpleQueryMessage};
+use postgres::{Client, Column, Row};
+use rusqlite::ToSql;
+use rusqlite::types::{ToSqlOutput, Value, ValueRef};
 
 use super::answers::{LookupResult, Scope, Stored};
 use super::database::{Database, Dialect, Purpose, TableRow, Work, insert_meta, read_meta, tables};
@@ -55,13 +57,11 @@ const DIALECT: Dialect = Dialect {
     now: "(extract(epoch FROM clock_timestamp()) * 1000)::bigint",
     bytes: "SELECT sum(pg_total_relation_size(name::regclass))::bigint FROM unnest(
         ARRAY['meta', 'accounts', 'spending', 'answers', 'runs', 'claims', 'outputs', 'pace']) AS name",
-    after_removal: "",
+    after_removal: &[],
     missing_grant: "SELECT format('GRANT %I TO %I', pg_get_userbyid(relowner), current_user) FROM pg_class
         WHERE oid = 'answers'::regclass AND NOT pg_has_role(relowner, 'USAGE')",
-    after_copy: "",
+    after_copy: &[],
     snapshot: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
-    hex: |column| format!("encode({column}, 'hex')"),
-    before_hex: "'\\x",
 };
 
 /// A ledger on a server, with one connection, which is made when it is needed.
@@ -95,7 +95,8 @@ pub(super) fn init(url: &ServerUrl) -> RunResult<bool> {
         }
         transaction.batch_execute(&tables)?;
         // Alone, as some servers log statements that make tables.
-        transaction.batch_execute(&insert_meta(&DIALECT))?;
+        let (insert, secret) = insert_meta(&DIALECT);
+        transaction.query_typed(&insert, &[(&secret, Type::TEXT)])?;
         transaction.commit()?;
         Ok(true)
     });
@@ -175,21 +176,51 @@ impl PostgresLedger {
     }
 }
 
+/// A value of a statement. The server takes the type of a text, and of nothing, from the statement.
+fn typed(value: &dyn ToSql) -> (Box<dyn postgres::types::ToSql + Sync>, Type) {
+    let value = value.to_sql();
+    let value = match &value {
+        Ok(ToSqlOutput::Borrowed(value)) => *value,
+        Ok(ToSqlOutput::Owned(value)) => value.into(),
+        _ => ValueRef::Null,
+    };
+    match value {
+        ValueRef::Integer(number) => (Box::new(number), Type::INT8),
+        ValueRef::Blob(bytes) => (Box::new(bytes.to_owned()), Type::BYTEA),
+        value => (
+            Box::new(value.as_str().ok().map(str::to_owned)),
+            Type::UNKNOWN,
+        ),
+    }
+}
+
+/// A row that a statement has returned.
+fn read_row(row: &Row) -> Result<TableRow, DbFault> {
+    let value = |(index, column): (usize, &Column)| {
+        let value: Option<Value> = match *column.type_() {
+            Type::INT4 => row.try_get::<_, Option<i32>>(index)?.map(Value::from),
+            Type::INT8 => row.try_get::<_, Option<i64>>(index)?.map(Value::from),
+            Type::BYTEA => row.try_get::<_, Option<Vec<u8>>>(index)?.map(Value::from),
+            _ => row.try_get::<_, Option<String>>(index)?.map(Value::from),
+        };
+        Ok(value.unwrap_or(Value::Null))
+    };
+    let values = row.columns().iter().enumerate().map(value);
+    Ok(TableRow(values.collect::<Result<_, DbFault>>()?))
+}
+
 impl Database for PostgresLedger {
     fn dialect(&self) -> &'static Dialect {
         &DIALECT
     }
 
-    fn query(&mut self, statements: &str) -> Result<Vec<TableRow>, DbFault> {
-        let row = |message| match message {
-            SimpleQueryMessage::Row(row) => {
-                let cell = |column| row.get(column).map(str::to_owned);
-                Some(TableRow((0..row.len()).map(cell).collect()))
-            }
-            _ => None,
-        };
-        let messages = self.run(|client| Ok(client.simple_query(statements)?))?;
-        Ok(messages.into_iter().filter_map(row).collect())
+    fn query(&mut self, statement: &str, values: &[&dyn ToSql]) -> Result<Vec<TableRow>, DbFault> {
+        let values: Vec<_> = values.iter().map(|value| typed(*value)).collect();
+        let values: Vec<_> = { values.iter() }
+            .map(|(value, of_type)| (&**value as _, of_type.clone()))
+            .collect();
+        let rows = self.run(|client| Ok(client.query_typed(statement, &values)?))?;
+        rows.iter().map(read_row).collect()
     }
 
     fn transaction(&mut self, _: bool, work: &mut Work<'_>) -> Result<(), DbFault> {

@@ -5,11 +5,13 @@
 
 use std::time::Duration;
 
+use rusqlite::params;
+
 use super::accounts::KnownLimit;
 use super::answers::{LookupResult, Outcome, Scope, Stored};
 use super::budget::{CallLimit, Spending};
 use super::claims::{Claims, Holder, Requests, SPARE, lease_lasts};
-use super::database::{Database, TableRow, first, hex, quoted};
+use super::database::{Database, TableRow, first, hex};
 use super::fault::{DbFault, DbFaultKind};
 use super::key::{PathHash, RequestKey, SealNonce, random_number, random_secret};
 use super::outputs::hash;
@@ -129,9 +131,10 @@ impl RunRecord {
         let clock = database.dialect().now;
         // Answers that arrive at nearly the same time are stored in any order.
         let latest = "(SELECT at FROM answers ORDER BY seq DESC LIMIT 1000) AS latest";
-        let times = database.query(&format!("SELECT {clock}, (SELECT max(at) FROM {latest})"))?;
+        let times = format!("SELECT {clock}, (SELECT max(at) FROM {latest})");
+        let times = database.query(&times, &[])?;
         let times = first(&times)?;
-        let (now, last) = (times.get::<i64>(0)?, times.optional::<i64>(1)?);
+        let (now, last) = (times.get::<i64>(0)?, times.get::<Option<i64>>(1)?);
         let start = match (reuse, last) {
             // Also answers are asked for again that a clock which was ahead has dated later.
             (Reuse::Nothing | Reuse::Retry, Some(last)) => now.max(last.saturating_add(1)),
@@ -172,13 +175,12 @@ impl RunRecord {
         if let Some(name) = &run.name {
             let query = format!(
                 "SELECT input, reuse, not_before, failures_from, started, failed, calls, cost,
-                CASE WHEN place <> '{}' AND {} THEN 1 ELSE 0 END
-                FROM runs WHERE name = '{}'",
-                run.place,
-                lease_lasts(clock),
-                hex(name)
+                CASE WHEN place <> $1 AND {} THEN 1 ELSE 0 END
+                FROM runs WHERE name = $2",
+                lease_lasts(clock)
             );
-            if let Some(found) = database.query(&query)?.first() {
+            let found = database.query(&query, params![run.place, hex(name)])?;
+            if let Some(found) = found.first() {
                 run.follow(found, reuse)?;
             }
         }
@@ -189,7 +191,7 @@ impl RunRecord {
     /// Takes over what an earlier run to the output has recorded: its input, which answers it uses, its first start, the rows
     /// without a verdict if it has ended, its calls and what they cost, and whether its lease lasts in another place.
     fn follow(&mut self, found: &TableRow, reuse: Reuse) -> Result<(), DbFault> {
-        let ended = found.optional(5)?;
+        let ended = found.get::<Option<_>>(5)?;
         self.same_input = found.hash(0)? == self.input;
         self.previous = Some(ended.map_or(RunEnd::Stopped, |failed| RunEnd::Finished { failed }));
         self.is_elsewhere = found.get::<u8>(8)? == 1;
@@ -211,7 +213,8 @@ impl RunRecord {
         }
         if self.continues {
             self.spending.earlier = found.get(6)?;
-            let cost = found.optional(7)?;
+            let cost: Option<String> = found.get(7)?;
+            let cost = cost.map(|_| found.parse(7)).transpose()?;
             self.spending.earlier_cost = cost.map(|billionths| Money { billionths });
         }
         Ok(())
@@ -225,29 +228,26 @@ impl RunRecord {
     /// Records that the run is under way. What earlier starts of it have claimed belongs to nobody now. `false` if its lease lasts in
     /// another place.
     pub(super) fn start(&mut self, database: &mut dyn Database) -> Result<bool, DbFault> {
-        let (now, place) = (database.dialect().now, &self.place);
-        let name = hex(&self.name.unwrap_or_else(random_secret));
-        let (calls, cost) = self.calls_and_cost(0);
-        let lease = self.lease();
-        let started = database.write(&format!(
+        let now = database.dialect().now;
+        let insert = format!(
             "INSERT INTO runs
                 (name, input, reuse, not_before, failures_from, started, calls, cost, start, until, lease, place)
-            VALUES ('{name}', '{}', '{}', {}, {}, {}, {calls}, {cost}, {}, {now} + {lease}, {lease}, '{place}')
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, {now} + $10, $10, $11)
             ON CONFLICT (name) DO UPDATE SET input = excluded.input, reuse = excluded.reuse,
                 not_before = excluded.not_before, failures_from = excluded.failures_from,
                 started = excluded.started, failed = NULL, calls = excluded.calls,
                 cost = excluded.cost, start = excluded.start, until = excluded.until,
                 lease = excluded.lease, place = excluded.place
-            WHERE runs.place = '{place}' OR NOT ({})
+            WHERE runs.place = excluded.place OR NOT ({})
             RETURNING id",
-            hex(&self.input),
-            self.reuse,
-            self.scope.not_before,
-            self.scope.failures_from,
-            self.scope.started,
-            self.scope.start,
             lease_lasts(now),
-        ))?;
+        );
+        let (name, input) = (self.name.unwrap_or_else(random_secret), self.input);
+        let (scope, (calls, cost)) = (&self.scope, self.calls_and_cost(0));
+        let what = params![hex(&name), hex(&input), self.reuse, scope.not_before];
+        let since = params![scope.failures_from, scope.started, calls, cost];
+        let lease = params![scope.start, self.lease(), self.place];
+        let started = database.write(&insert, &[what, since, lease].concat())?;
         let id = started.first().map(|row| row.get(0)).transpose()?;
         self.id = id.unwrap_or_default();
         Ok(id.is_some())
@@ -258,9 +258,8 @@ impl RunRecord {
         in_millis(self.longest_call).saturating_add(SPARE)
     }
 
-    /// The calls of all starts of the run and what they cost, as SQL, if this one has made so many: nothing where its price is not
-    /// known.
-    fn calls_and_cost(&self, calls: u64) -> (u64, String) {
+    /// The calls of all starts of the run and what they cost, if this one has made so many: NULL where its price is not known.
+    fn calls_and_cost(&self, calls: u64) -> (u64, Option<String>) {
         let (earlier, price) = (
             self.spending.cost_of_earlier(self.price),
             self.price.of(calls),
@@ -268,9 +267,8 @@ impl RunRecord {
         let spent = earlier.billionths.saturating_add(price.billionths);
         let is_same = calls == 0 && self.spending.earlier_cost.is_some();
         let is_known = is_same || self.price != Money::default();
-        let cost = is_known.then(|| quoted(&spent.to_string()));
-        let calls = self.spending.earlier.saturating_add(calls);
-        (calls, cost.unwrap_or_else(|| "NULL".to_owned()))
+        let cost = is_known.then(|| spent.to_string());
+        (self.spending.earlier.saturating_add(calls), cost)
     }
 
     /// Renews the lease, stores what became of requests, and claims others: the results of the claims, in their order. Without
@@ -286,12 +284,12 @@ impl RunRecord {
         let sealed = { group.records.iter().map(|record| self.seal(record)) }
             .collect::<Option<Vec<_>>>()
             .ok_or_else(|| DbFault::new(DbFaultKind::Other, "an answer cannot be sealed"))?;
-        let (dialect, us) = (database.dialect(), (self.id, self.scope.start));
-        let ours = format!("run = {} AND claims.start = {}", us.0, us.1);
+        let us = (self.id, self.scope.start);
         let (mut results, mut now, mut spending) = (Vec::new(), 0_i64, self.spending.clone());
         let is_durable = !(sealed.is_empty() && group.distrusted.is_empty());
         let stored = database.transaction(is_durable, &mut |database| {
-            let mut claims = Claims::read(&database.query(&Claims::query(dialect, &ours))?)?;
+            let ours = "run = $1 AND claims.start = $2";
+            let mut claims = Claims::read(database, ours, params![us.0, us.1])?;
             database.append(self.account, &sealed)?;
             if !group.distrusted.is_empty() {
                 database.discard(self.scope.start, &group.distrusted)?;
@@ -301,15 +299,21 @@ impl RunRecord {
             let asked = if database.is_full() { &[] } else { &group.claims[..] };
             let found = database.find(&self.scope, asked)?;
             results = claim(&mut claims, asked, found);
-            spending.stored = (self.spending.stored + claims.granted() + group.repeats.len() as u64)
+            spending.stored = (self.spending.stored + claims.granted + group.repeats.len() as u64)
                 .saturating_sub(unmade);
-            let statements = self.statements(group, spending.stored, dialect.now);
-            let renewed = database.query(&(statements + &claims.statements(dialect, us)))?;
+            let answers = group.records.iter();
+            let answers = answers.filter(|it| matches!(it.outcome, Outcome::Answer(_)));
+            let lasts = self.lease();
+            let renewed = self.count(database, spending.stored, answers.count(), lasts)?;
             let Some(row) = renewed.first() else {
                 let words = "the run was removed from it, or another host has started a run to the same path";
                 return Err(DbFault::new(DbFaultKind::Other, words));
             };
             now = row.get(0)?;
+            claims.store(database, us)?;
+            if let Some(limit) = &group.limit {
+                limit.store(database, self.account)?;
+            }
             if self.reads_spending {
                 spending.read(database, self.account, now)?;
             }
@@ -342,56 +346,54 @@ impl RunRecord {
         Some((key.fingerprint(), outcome.seal(key, nonce, at, self.price)?))
     }
 
-    /// The statements that renew the lease, and change the numbers of the run and its account. A budget set later counts what was
-    /// spent without one.
-    fn statements(&self, group: &Group, stored: u64, now: &str) -> String {
-        let is_answer = |record: &&Record| matches!(record.outcome, Outcome::Answer(_));
-        let answers = group.records.iter().filter(is_answer).count();
-        let until = format!("{now} + {}", self.lease());
-        let mut statements = self.count(stored, answers, &until, now);
-        if let Some(limit) = &group.limit {
-            statements += &limit.update(self.account);
-        }
-        statements
-    }
-
-    /// The statements that set until when the lease lasts and how many calls this start has made, and return this moment.
-    fn count(&self, stored: u64, answers: usize, until: &str, now: &str) -> String {
-        let (run, start) = (self.id, self.scope.start);
+    /// Stores how many calls this start has made, which with these answers, and has the lease last for this many milliseconds from
+    /// now. A budget set later counts what was spent without one. This moment, unless another start has taken the run over.
+    fn count(
+        &self,
+        database: &mut dyn Database,
+        stored: u64,
+        answers: usize,
+        lasts: i64,
+    ) -> Result<Vec<TableRow>, DbFault> {
+        let now = database.dialect().now;
         let (calls, cost) = self.calls_and_cost(stored);
+        let update = format!(
+            "UPDATE runs SET calls = $1, cost = $2, until = {now} + $3 WHERE id = $4 AND start = $5 RETURNING {now}"
+        );
+        let values = params![calls, cost, lasts, self.id, self.scope.start];
+        let renewed = database.query(&update, values)?;
         let new = stored.cast_signed() - self.spending.stored.cast_signed();
-        format!(
-            "UPDATE runs SET calls = {calls}, cost = {cost}, until = {until}
-            WHERE id = {run} AND start = {start} RETURNING {now};"
-        ) + &Spending::add(self.account, self.price, (new, answers), now)
+        Spending::add(database, self.account, self.price, (new, answers))?;
+        Ok(renewed)
     }
 
     /// No more calls come: all claims and the lease end. How the run has ended is not recorded yet, so that a run that is killed
     /// before its files are written is one to continue. If this fails, others find out that the run is gone, and what it had
     /// claimed may have been billed.
     pub(super) fn leave(&self, database: &mut dyn Database, calls: u64, limit: Option<KnownLimit>) {
-        let (run, start, now) = (self.id, self.scope.start, database.dialect().now);
-        let limit = limit.map(|limit| limit.update(self.account));
-        let counted = self.count(calls, 0, &format!("{now} - 1"), now);
-        let _ = database.write(&format!(
-            "DELETE FROM claims WHERE run = {run} AND start = {start};{counted}{}",
-            limit.unwrap_or_default(),
-        ));
+        let _ = database.transaction(true, &mut |database| {
+            let us = params![self.id, self.scope.start];
+            database.query("DELETE FROM claims WHERE run = $1 AND start = $2", us)?;
+            self.count(database, calls, 0, -1)?;
+            limit.map_or(Ok(()), |limit| limit.store(database, self.account))
+        });
     }
 
     /// Records how the run has ended, once its files are written. If this fails, the next run to the same output takes itself for
     /// this one and continues it. That is not worth failing for when every row is written.
     pub(super) fn end(&self, database: &mut dyn Database, end: RunEnd) {
-        let run = self.id;
-        let statements = match end {
+        let id = self.id;
+        let _ = match end {
             // No run can continue it.
-            _ if self.name.is_none() => format!("DELETE FROM runs WHERE id = {run}"),
-            RunEnd::Stopped => return,
-            RunEnd::Finished { failed } => {
-                format!("UPDATE runs SET failed = {failed} WHERE id = {run}")
+            _ if self.name.is_none() => {
+                database.write("DELETE FROM runs WHERE id = $1", params![id])
             }
+            RunEnd::Stopped => return,
+            RunEnd::Finished { failed } => database.write(
+                "UPDATE runs SET failed = $1 WHERE id = $2",
+                params![failed, id],
+            ),
         };
-        let _ = database.write(&statements);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Row, ToSql, params};
 use tempfile::TempPath;
 
 use super::answers::{LookupResult, Scope, Stored};
@@ -10,7 +10,7 @@ use super::database::{Database, Dialect, Purpose, TableRow, Work};
 use super::fault::{DbFault, DbFaultKind};
 use super::key::RequestKey;
 use super::settings::ServerWait;
-use super::sqlite_connect::{DIALECT, check_pages, connect, pause, rows, set_synced};
+use super::sqlite_connect::{DIALECT, check_pages, connect, pause, set_synced};
 use super::sqlite_file::{self, SpaceReserve};
 use super::sqlite_find::{Finder, Slice};
 use crate::base::error::Result as RunResult;
@@ -163,8 +163,15 @@ impl Database for SqliteLedger {
         &DIALECT
     }
 
-    fn query(&mut self, statements: &str) -> Result<Vec<TableRow>, DbFault> {
-        Ok(rows(&self.connection, statements)?)
+    fn query(&mut self, statement: &str, values: &[&dyn ToSql]) -> Result<Vec<TableRow>, DbFault> {
+        let mut statement = self.connection.prepare_cached(statement)?;
+        let columns = statement.column_count();
+        let row = |row: &Row<'_>| {
+            let values = (0..columns).map(|column| row.get(column));
+            values.collect::<rusqlite::Result<_>>().map(TableRow)
+        };
+        let rows = statement.query_map(values, row)?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
     /// If the disk is full, what was kept is given to it, once.

@@ -5,12 +5,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
-use rusqlite::fallible_iterator::FallibleIterator as _;
-use rusqlite::types::ValueRef;
-use rusqlite::{Batch, Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, ffi};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, ffi};
 use tokio::time::Instant;
 
-use super::database::{Dialect, Purpose, TableRow, insert_meta, tables};
+use super::database::{Dialect, Purpose, insert_meta, tables};
 use super::fault::{DbFault, DbFaultKind, OLDEST_COPIED, VERSION};
 use super::sqlite_file::{self, SUFFIXES, with_suffix};
 use crate::base::own_file;
@@ -22,6 +20,10 @@ const APPLICATION_ID: i32 = 0x7273_636c;
 const RUN_WAITS: Duration = Duration::from_secs(30);
 /// How long a command of a person waits. What holds a ledger longer than a group of answers is not a run.
 const COMMAND_WAITS: Duration = Duration::from_secs(5);
+
+/// Memory of a connection, in KiB: the upper levels of the tables of fifty million answers, and what a group of them
+/// changes. Twice as much makes a run 4 MiB larger, and not measurably faster.
+const CACHE_KIB: i32 = 2_048;
 
 /// The tables that are others than on a server. Answers are appended, and never changed, except for those that a run discards. Of
 /// `merged`, all answers up to one are in `idx`, and none behind the other has been replaced by a later one.
@@ -35,20 +37,20 @@ const SCHEMA: &str = "
 pub(super) const DIALECT: Dialect = Dialect {
     now: "cast(unixepoch('subsec') * 1000 AS INTEGER)",
     bytes: "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()",
-    after_removal: "
-        DELETE FROM idx WHERE (fp, seq) IN (SELECT fp, seq FROM removed);
-        UPDATE merged SET up_to = min(up_to, (SELECT coalesce(max(seq), 0) FROM answers)),
-            replaced_up_to = min(replaced_up_to, (SELECT coalesce(max(seq), 0) FROM answers));",
-    missing_grant: "",
-    after_copy: "
-        DELETE FROM idx;
-        INSERT INTO idx SELECT fp, seq FROM answers ORDER BY fp, seq;
-        UPDATE merged SET up_to = (SELECT coalesce(max(seq), 0) FROM answers),
+    after_removal: &[
+        "DELETE FROM idx WHERE (fp, seq) IN (SELECT fp, seq FROM removed)",
+        "UPDATE merged SET up_to = min(up_to, (SELECT coalesce(max(seq), 0) FROM answers)),
+            replaced_up_to = min(replaced_up_to, (SELECT coalesce(max(seq), 0) FROM answers))",
+    ],
+    missing_grant: "SELECT NULL WHERE FALSE",
+    after_copy: &[
+        "DELETE FROM idx",
+        "INSERT INTO idx SELECT fp, seq FROM answers ORDER BY fp, seq",
+        "UPDATE merged SET up_to = (SELECT coalesce(max(seq), 0) FROM answers),
             replaced_up_to = (SELECT coalesce(max(seq), 0) FROM idx WHERE EXISTS
-                (SELECT 1 FROM idx AS later WHERE later.fp = idx.fp AND later.seq > idx.seq));",
+                (SELECT 1 FROM idx AS later WHERE later.fp = idx.fp AND later.seq > idx.seq))",
+    ],
     snapshot: "BEGIN",
-    hex: |column| format!("hex({column})"),
-    before_hex: "x'",
 };
 
 /// Opens an existing file at its real path.
@@ -104,7 +106,7 @@ pub(super) fn connect(path: &Path, purpose: Purpose<'_>) -> Result<Connection, D
     }
     // More statements than `rusqlite` keeps by itself are in use all the time.
     connection.set_prepared_statement_cache_capacity(32);
-    connection.pragma_update(None, "cache_size", -2_048)?;
+    connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
     Ok(connection)
 }
 
@@ -134,7 +136,8 @@ fn create(connection: &Connection) -> Result<(), DbFault> {
     if !is_ledger(&transaction)? {
         transaction.execute_batch(&tables("INTEGER PRIMARY KEY", "INTEGER", "BLOB", "STRICT"))?;
         transaction.execute_batch(SCHEMA)?;
-        transaction.execute_batch(&insert_meta(&DIALECT))?;
+        let (insert, secret) = insert_meta(&DIALECT);
+        transaction.execute(&insert, [secret])?;
         transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
         transaction.pragma_update(None, "user_version", VERSION)?;
     }
@@ -181,8 +184,6 @@ pub(super) fn set_synced(connection: &Connection, synced: bool) -> rusqlite::Res
     connection.pragma_update(None, "synchronous", if synced { "FULL" } else { "NORMAL" })
 }
 
-/// Memory of a connection, in KiB: the upper levels of the tables of fifty million answers, and what a group of them
-/// changes. Twice as much makes a run 4 MiB larger, and not measurably faster.
 /// Checks all pages.
 pub(super) fn check_pages(connection: &Connection) -> Result<(), DbFault> {
     let found: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
@@ -201,25 +202,6 @@ pub(super) fn is_damaged(path: &Path) -> bool {
     };
     let checked = connect(&real, Purpose::Look).and_then(|connection| check_pages(&connection));
     checked.is_err_and(|fault| matches!(fault.kind, Damaged | Foreign | Missing))
-}
-
-/// What statements return, one after the other.
-pub(super) fn rows(connection: &Connection, statements: &str) -> rusqlite::Result<Vec<TableRow>> {
-    let (mut all, mut batch) = (Vec::new(), Batch::new(connection, statements));
-    while let Some(mut statement) = batch.next()? {
-        let columns = statement.column_count();
-        let mut rows = statement.query([])?;
-        while let Some(row) = rows.next()? {
-            let cell = |column| match row.get_ref(column)? {
-                ValueRef::Null => Ok(None),
-                ValueRef::Integer(number) => Ok(Some(number.to_string())),
-                text => Ok(Some(text.as_str()?.to_owned())),
-            };
-            let cells = (0..columns).map(cell);
-            all.push(TableRow(cells.collect::<rusqlite::Result<_>>()?));
-        }
-    }
-    Ok(all)
 }
 
 impl From<rusqlite::Error> for DbFault {

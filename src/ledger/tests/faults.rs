@@ -2,6 +2,8 @@
 
 use std::io;
 
+use rusqlite::ToSql;
+
 use crate::ledger::answers::{LookupResult, Scope, Stored};
 use crate::ledger::database::{Database, Dialect, TableRow, Work};
 use crate::ledger::fault::{DbFault, DbFaultKind};
@@ -65,8 +67,8 @@ impl Database for FailingDatabase {
         self.database.dialect()
     }
 
-    fn query(&mut self, statements: &str) -> Result<Vec<TableRow>, DbFault> {
-        self.database.query(statements)
+    fn query(&mut self, statement: &str, values: &[&dyn ToSql]) -> Result<Vec<TableRow>, DbFault> {
+        self.database.query(statement, values)
     }
 
     /// Only groups with answers are durable.

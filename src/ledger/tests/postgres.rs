@@ -19,9 +19,10 @@ use std::thread;
 mod cluster;
 
 use cluster::Cluster;
+use rusqlite::params;
 
 use super::support::*;
-use crate::ledger::database::{Purpose, quoted};
+use crate::ledger::database::Purpose;
 use crate::ledger::open::connect;
 use crate::ledger::outputs::OutputState;
 use crate::ledger::postgres::init;
@@ -106,7 +107,8 @@ pub(crate) fn pace_row() -> Option<impl FnMut(f64, &str) -> String> {
     let location = LedgerLocation::Server(url);
     let mut database = connect(&location, Purpose::Look).unwrap().unwrap();
     Some(move |at, ask: &str| {
-        let rows = database.query(&format!("SELECT ask_pace(1, {}, {at})", quoted(ask)));
+        let statement = format!("SELECT cast(ask_pace(1, $1, {at}) AS TEXT)");
+        let rows = database.query(&statement, params![ask]);
         rows.unwrap()[0].get(0).unwrap()
     })
 }
@@ -391,7 +393,10 @@ fn a_server_that_takes_no_writes_is_told_from_one_that_is_away() {
     };
     let location = LedgerLocation::Server(schema.url.clone());
     let mut database = connect(&location, Purpose::Admin).unwrap().unwrap();
-    let fault = database.query("SELECT 's3cret'::bigint").err().unwrap();
+    let fault = database
+        .query("SELECT 's3cret'::bigint", &[])
+        .err()
+        .unwrap();
     assert_eq!(fault.words, "SQLSTATE 22P02", "no value is shown");
     let read_only = schema.url.to_string() + "%20-c%20default_transaction_read_only%3Don";
     let error = Run::start(Path::new(&read_only), "a.csv", Reuse::All)

@@ -13,6 +13,8 @@ pub(super) use crate::ledger::runs::{ClaimResult, Group, Record, RunEnd};
 pub(super) use crate::ledger::settings::{LedgerAccount, LedgerLocation, LedgerSettings, Reuse};
 pub(super) use crate::verdict::{Answer, Failure, Reason, Score, TransactionId};
 
+use rusqlite::params;
+
 use super::postgres::Schema;
 use crate::base::error::Result;
 use crate::base::money::Money;
@@ -145,13 +147,14 @@ impl Run {
             "0"
         };
         let start = self.facts.run.scope.start;
-        let lose = format!("UPDATE runs SET until = {until} WHERE start = {start}");
-        self.ledger.database.write(&lose).unwrap();
+        let lose = format!("UPDATE runs SET until = {until} WHERE start = $1");
+        let written = self.ledger.database.write(&lose, params![start]);
+        written.unwrap();
     }
 
     pub(super) fn record(&mut self, files: &[(PathBuf, std::fs::Metadata)], input: &Path) {
-        let statements = outputs::record(&self.ledger.secret, files, Some(input));
-        self.ledger.database.write(&statements).unwrap();
+        let ledger = &mut self.ledger;
+        outputs::record(&mut *ledger.database, &ledger.secret, files, Some(input)).unwrap();
     }
 
     pub(super) fn leave(&mut self, calls: u64) {
