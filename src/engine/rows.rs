@@ -45,12 +45,13 @@ pub(super) struct Rows<'a, S> {
     out: ByRequest<Vec<RowNumber>>,
     /// Rows whose calls have failed: if an equal row's call brings a verdict before they are written, it is theirs as well.
     failed: ByRequest<Vec<RowNumber>>,
-    /// Rows whose requests are claimed; the first is called for next.
-    ready: VecDeque<RowCall>,
-    /// Rows whose requests are being claimed.
-    claiming: Vec<RowCall>,
-    /// Rows whose requests are claimed next.
-    gathered: Vec<RowCall>,
+    /// Rows that wait for their calls: those whose requests are claimed, then those whose requests are being claimed, then those
+    /// whose requests are claimed next.
+    calls: VecDeque<RowCall>,
+    /// How many of them are claimed; the first is called for next.
+    claimed: usize,
+    /// How many are being claimed.
+    claiming: usize,
     /// Rows whose requests another run calls for, each with the time to ask again; the first is due first.
     taken: VecDeque<(Instant, RowCall)>,
     /// How many of those were reported last.
@@ -73,9 +74,9 @@ impl<'a, S> Rows<'a, S> {
             window: RowWindow::new(size, time),
             out: ByRequest::default(),
             failed: ByRequest::default(),
-            ready: VecDeque::new(),
-            claiming: Vec::new(),
-            gathered: Vec::new(),
+            calls: VecDeque::new(),
+            claimed: 0,
+            claiming: 0,
             taken: VecDeque::new(),
             reported: 0,
             started: (0, time),
@@ -131,21 +132,19 @@ impl<'a, S> Rows<'a, S> {
 
     /// Whether a row waits for its call, admitted or not.
     pub(super) fn has_uncalled(&self) -> bool {
-        let has_none = self.ready.is_empty() && self.claiming.is_empty();
-        self.window.has_waiting()
-            || !(has_none && self.gathered.is_empty() && self.taken.is_empty())
+        self.window.has_waiting() || !(self.calls.is_empty() && self.taken.is_empty())
     }
 
     /// Whether a claimed row waits for its call.
-    pub(super) fn may_call(&self) -> bool {
-        !self.ready.is_empty()
+    pub(super) const fn may_call(&self) -> bool {
+        self.claimed > 0
     }
 
     /// The row whose call is next.
     pub(super) fn next_call(&mut self) -> Option<RowCall> {
-        let next = self.ready.pop_front()?;
+        self.claimed = self.claimed.checked_sub(1)?;
         self.started.0 += 1;
-        Some(next)
+        self.calls.pop_front()
     }
 
     /// How many requests should be claimed.
@@ -167,7 +166,7 @@ impl<'a, S> Rows<'a, S> {
     /// When to ask again about a request that another run calls for, unless requests are being claimed.
     pub(super) fn ask_again_at(&self) -> Option<Instant> {
         let first = self.taken.front().map(|(at, _)| *at);
-        first.filter(|_| self.claiming.is_empty())
+        first.filter(|_| self.claiming == 0)
     }
 
     /// Admits the next row, which needs a call, if there is one and room for it.
@@ -224,12 +223,13 @@ impl<'a, S> Rows<'a, S> {
         }
     }
 
-    /// Rows whose claims have ended before their calls are claimed again, before the others.
+    /// Rows whose claims have ended before their calls are claimed again, after the others.
     pub(super) fn look_at_lease(&mut self) {
-        if let Some(next) = self.ready.front()
+        if let Some(next) = self.calls.front().filter(|_| self.claimed > 0)
             && !self.engine.ledger.holds(next.worker)
         {
-            self.gathered.splice(0..0, self.ready.drain(..));
+            self.calls.rotate_left(self.claimed);
+            self.claimed = 0;
         }
     }
 
@@ -245,34 +245,36 @@ impl<'a, S> Rows<'a, S> {
         let now = self.time;
         let is_due = |(at, _): &(Instant, RowCall)| *at <= now;
         let is_again = self.taken.front().is_some_and(is_due);
-        if !self.claiming.is_empty() || !is_again && self.ready.len() > ahead / 2 {
+        if self.claiming > 0 || !is_again && self.claimed > ahead / 2 {
             return Ok(None);
         }
         // While there are claimed ones to call for, answers come, with which claims are stored at no extra cost. Where none is
         // left and there was room for more rows than have been read, more follow soon.
-        let urgency = match (self.ready.is_empty(), has_room) {
-            (false, _) => Urgency::WithAnswers,
-            (true, true) => Urgency::Soon,
-            (true, false) => Urgency::Now,
+        let urgency = match (self.claimed, has_room) {
+            (1.., _) => Urgency::WithAnswers,
+            (0, true) => Urgency::Soon,
+            (0, false) => Urgency::Now,
         };
-        while self.claiming.len() < MOST && self.taken.front().is_some_and(is_due) {
-            let again = self.taken.pop_front().map(|(_, call)| call);
-            self.claiming.extend(again);
+        let due = { self.taken.iter().take(MOST) }.take_while(|it| is_due(it)).count();
+        for (_, call) in self.taken.drain(..due) {
+            self.calls.insert(self.claimed, call);
         }
-        self.claiming.append(&mut self.gathered);
-        let requests: Vec<_> = self.claiming.iter().map(|call| call.key).collect();
+        let requests: Vec<_> = { self.calls.iter().skip(self.claimed) }
+            .map(|call| call.key)
+            .collect();
+        self.claiming = requests.len();
         Ok((!requests.is_empty()).then_some((requests, urgency)))
     }
 
     /// Admits rows for the next claims, up to `ahead` of them, also while others are being claimed: rows behind them may
     /// need no call. Whether there is room for more.
     fn gather_calls(&mut self, ahead: usize) -> Result<bool, Stop> {
-        while self.ready.len() + self.claiming.len() + self.gathered.len() < ahead {
+        while self.calls.len() < ahead {
             self.admit_without_call()?;
             let Some(call) = self.admit_call() else {
                 return Ok(true);
             };
-            self.gathered.push(call);
+            self.calls.push_back(call);
         }
         Ok(false)
     }
@@ -285,18 +287,26 @@ impl<'a, S> Rows<'a, S> {
         let Claimed { worker, results } = claimed;
         self.look_at_lease();
         let mut known = Vec::new();
-        for (mut call, result) in mem::take(&mut self.claiming).into_iter().zip(results) {
+        // Those that are ours follow the ones that were claimed before.
+        self.calls.rotate_left(self.claimed);
+        self.claiming = 0;
+        for result in results {
+            let Some(mut call) = self.calls.pop_front() else {
+                break;
+            };
             match result {
                 ClaimResult::Ours { taken_over } => {
                     // It may have been claimed before, without a call.
                     call.taken_over |= taken_over;
                     call.worker = worker;
-                    self.ready.push_back(call);
+                    self.calls.push_back(call);
+                    self.claimed += 1;
                 }
                 ClaimResult::Taken => self.taken.push_back((self.time + ASKED_AGAIN, call)),
                 ClaimResult::Known(found) => known.push((call.row, found)),
             }
         }
+        self.calls.rotate_right(self.claimed);
         let taken = self.taken.len();
         if mem::replace(&mut self.reported, taken) != taken {
             self.emit(Event::RowsTaken { rows: taken as u64 });
@@ -381,14 +391,15 @@ impl<'a, S> Rows<'a, S> {
         if !self.engine.is_short_of_calls() {
             return Ok(());
         }
-        while let Some(next) = self.ready.front() {
+        while let Some(next) = self.calls.front().filter(|_| self.claimed > 0) {
             let (row, key) = (next.row, next.key);
             let has_old =
                 matches!(self.window.state(row), Some(RowState::Out { old, .. }) if old.is_some());
             if !self.engine.saves_call(has_old, self.out.len()) {
                 break;
             }
-            self.ready.pop_front();
+            self.calls.pop_front();
+            self.claimed -= 1;
             self.engine.ledger.give_back(key);
             self.finish_uncalled(row)?;
         }
