@@ -12,7 +12,7 @@ use super::parts::{Ending, Engine, RowCall, RowHistory, RowOutcome};
 use super::settle::NextStep;
 use super::stop::Stop;
 use crate::base::error::Error;
-use crate::ledger::{ClaimResult, Outcome, Urgency};
+use crate::ledger::{ClaimResult, Outcome, Unanswered, Urgency};
 use crate::pace::{Closed, Permit};
 use crate::row::RowNumber;
 use crate::service::{Exchange, Service};
@@ -42,7 +42,7 @@ impl<S: Service> Engine<S> {
             let (verdict, stop) = self.attempts(&mut call, &mut history, permit).await;
             // Another run may ask for what has no answer. If one of its calls may have been billed, the next one counts that.
             if !history.is_called {
-                self.ledger.give_back(call.key);
+                self.ledger.end_call(call.key, Unanswered::NotMade);
             }
             let (is_scored, is_open) = match &verdict {
                 Some(Verdict::Scored(..)) => (true, false),
@@ -50,9 +50,9 @@ impl<S: Service> Engine<S> {
                 None => (false, true),
             };
             if history.is_doubtful && is_open {
-                self.ledger.abandon(call.key);
+                self.ledger.end_call(call.key, Unanswered::MaybeBilled);
             } else if history.is_called && !is_scored {
-                self.ledger.release(call.key);
+                self.ledger.end_call(call.key, Unanswered::NotBilled);
             }
             let row = call.row;
             RowOutcome { row, verdict, stop }
@@ -101,7 +101,7 @@ impl<S: Service> Engine<S> {
                         }
                         NextStep::Again(after) => {
                             drop(undurable);
-                            self.ledger.call_again(call.key);
+                            self.ledger.end_call(call.key, Unanswered::Again);
                             history.is_called = false;
                             if let Err(limit) = self.ledger.check_budget() {
                                 return self.without_call(limit);
@@ -242,7 +242,8 @@ impl<S> Drop for CallInFlight<'_, S> {
         let (row, attempt) = (self.call.row, self.attempt);
         let abandoned = Event::AttemptAbandoned { row, attempt };
         self.engine.events.emit(abandoned);
-        self.engine.ledger.abandon(self.call.key);
+        let ledger = &self.engine.ledger;
+        ledger.end_call(self.call.key, Unanswered::MaybeBilled);
     }
 }
 

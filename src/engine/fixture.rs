@@ -12,7 +12,7 @@ use super::parts::{AnswerRules, Engine, Limits};
 use crate::base::money::Money;
 use crate::ledger::{
     CallLimit, LedgerAccount, LedgerLocation, LedgerSettings, LedgerWriter, OpenLedger, RequestKey,
-    Reuse, ServerWait,
+    Reuse, ServerWait, Unanswered,
 };
 use crate::pace::{FailureBudget, Gate, GiveUpPolicy, PaceLimits, Rate, RetryPolicy};
 use crate::service::scripted::Scripted;
@@ -128,7 +128,7 @@ impl Engine<Scripted> {
     /// Makes the clock of the lease jump, and has the ledger's thread look at it.
     pub(super) fn advance_lease(&self, by: Duration, unclaimed: RequestKey) {
         self.ledger.advance_lease(by);
-        self.ledger.release(unclaimed);
+        self.ledger.end_call(unclaimed, Unanswered::NotBilled);
     }
 
     /// An earlier run had verdicts from the service.

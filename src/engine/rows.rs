@@ -16,7 +16,8 @@ use super::parts::{Engine, RowCall, RowOutcome, no_call_left};
 use super::stop::Stop;
 use super::window::{RowWindow, WindowSize};
 use crate::ledger::{
-    ByRequest, ClaimResult, Claimed, KnownOutcome, LookupResult, RequestKey, Urgency, WorkerNumber,
+    ByRequest, ClaimResult, Claimed, KnownOutcome, LookupResult, RequestKey, Unanswered, Urgency,
+    WorkerNumber,
 };
 use crate::row::RowNumber;
 use crate::row_state::{Row, RowBatch, RowState};
@@ -255,7 +256,9 @@ impl<'a, S> Rows<'a, S> {
             (0, true) => Urgency::Soon,
             (0, false) => Urgency::Now,
         };
-        let due = { self.taken.iter().take(MOST) }.take_while(|it| is_due(it)).count();
+        let due = { self.taken.iter().take(MOST) }
+            .take_while(|it| is_due(it))
+            .count();
         for (_, call) in self.taken.drain(..due) {
             self.calls.insert(self.claimed, call);
         }
@@ -400,7 +403,7 @@ impl<'a, S> Rows<'a, S> {
             }
             self.calls.pop_front();
             self.claimed -= 1;
-            self.engine.ledger.give_back(key);
+            self.engine.ledger.end_call(key, Unanswered::NotMade);
             self.finish_uncalled(row)?;
         }
         Ok(())

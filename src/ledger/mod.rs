@@ -45,7 +45,7 @@ pub(crate) use key::RequestHasher;
 pub(crate) use key::{ByRequest, RequestKey};
 pub(crate) use open::{LedgerFacts, Lookup, OpenLedger, RunningLedger, init, preview};
 pub(crate) use outputs::{OutputLock, OutputState, lock_of};
-pub(crate) use runs::{ClaimResult, RunEnd};
+pub(crate) use runs::{ClaimResult, RunEnd, Unanswered};
 pub(crate) use server_url::without_secrets;
 pub(crate) use settings::{LedgerAccount, LedgerLocation, LedgerSettings, Reuse, ServerWait};
 pub(crate) use sqlite_file::SUFFIXES;

@@ -43,6 +43,19 @@ pub(crate) struct Record {
     pub(crate) at: i64,
 }
 
+/// How a call has ended that brought nothing to store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unanswered {
+    /// It was not made after all: it does not count, and another run may ask.
+    NotMade,
+    /// It was not billed: another run may ask.
+    NotBilled,
+    /// It may have been billed: the run that calls for the request next counts that.
+    MaybeBilled,
+    /// Another call follows, which counts as well, and for which the claim holds.
+    Again,
+}
+
 /// What is done in one transaction.
 #[derive(Debug, Default)]
 pub(super) struct Group {
@@ -50,14 +63,8 @@ pub(super) struct Group {
     pub(super) records: Vec<Record>,
     /// Then nothing is kept that this start of the run has stored about these requests, by fingerprint.
     pub(super) distrusted: Vec<i64>,
-    /// Claims of requests whose calls were not billed end as well.
-    pub(super) releases: Vec<RequestKey>,
-    /// The calls for these were not made after all: their claims end, and they do not count.
-    pub(super) uncalled: Vec<RequestKey>,
-    /// These stay claimed by nobody: the run that claims them next knows that they may have been billed.
-    pub(super) abandoned: Vec<RequestKey>,
-    /// Calls for these have ended, and their claims hold for another one each, which counts as well.
-    pub(super) repeats: Vec<RequestKey>,
+    /// Requests whose calls have ended with nothing to store.
+    pub(super) unanswered: Vec<(RequestKey, Unanswered)>,
     /// After all that, these are looked up again, and claimed if nothing is known. None of them is among the records.
     pub(super) claims: Vec<RequestKey>,
     /// The service has shown another limit, or that there is none.
@@ -294,13 +301,13 @@ impl RunRecord {
             if !group.distrusted.is_empty() {
                 database.discard(self.scope.start, &group.distrusted)?;
             }
-            let unmade = group.end(&mut claims);
+            let (not_made, again) = group.end(&mut claims);
             // On a full disk no new calls start.
             let asked = if database.is_full() { &[] } else { &group.claims[..] };
             let found = database.find(&self.scope, asked)?;
             results = claim(&mut claims, asked, found);
-            spending.stored = (self.spending.stored + claims.granted + group.repeats.len() as u64)
-                .saturating_sub(unmade);
+            spending.stored = (self.spending.stored + claims.granted + again)
+                .saturating_sub(not_made);
             let answers = group.records.iter();
             let answers = answers.filter(|it| matches!(it.outcome, Outcome::Answer(_)));
             let lasts = self.lease();
@@ -398,20 +405,28 @@ impl RunRecord {
 }
 
 impl Group {
-    /// Ends the claims that end with it: how many calls for them were not made.
-    fn end(&self, claims: &mut Claims) -> u64 {
-        let uncalled = claims.remove(Holder::Us, &fingerprints(&self.uncalled));
+    /// Ends the claims that end with it: how many calls for them were not made, and how many follow.
+    fn end(&self, claims: &mut Claims) -> (u64, u64) {
+        let requests = |end| {
+            let ended = self.unanswered.iter().filter(move |it| it.1 == end);
+            fingerprints(ended.map(|(key, _)| key))
+        };
+        let not_made = claims.remove(Holder::Us, &requests(Unanswered::NotMade));
         // What others have left is counted by the first of our calls, as long as the request is ours.
-        let repeated = claims.of(Holder::Us, &fingerprints(&self.repeats));
+        let repeated = claims.of(Holder::Us, &requests(Unanswered::Again));
         claims.remove(Holder::Nobody, &repeated);
-        let not_billed = claims.of(Holder::Us, &fingerprints(&self.releases));
+        let not_billed = claims.of(Holder::Us, &requests(Unanswered::NotBilled));
         let answered = fingerprints(self.records.iter().map(|record| &record.key));
-        let abandoned = fingerprints(&self.abandoned);
-        for ended in [&not_billed, &answered, &abandoned] {
+        let maybe_billed = requests(Unanswered::MaybeBilled);
+        for ended in [&not_billed, &answered, &maybe_billed] {
             claims.end(ended);
         }
-        claims.leave(&abandoned);
-        uncalled as u64
+        claims.leave(&maybe_billed);
+        let again = self
+            .unanswered
+            .iter()
+            .filter(|it| it.1 == Unanswered::Again);
+        (not_made as u64, again.count() as u64)
     }
 }
 

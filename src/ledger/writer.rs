@@ -26,7 +26,7 @@ use super::database::Database;
 use super::fault::DbFault;
 use super::key::RequestKey;
 use super::memory::PaidResults;
-use super::runs::{ClaimResult, Group, Record, RunEnd, RunRecord};
+use super::runs::{ClaimResult, Group, Record, RunEnd, RunRecord, Unanswered};
 use super::settings;
 use crate::base::error::{Error, Result};
 use crate::telemetry::event::CancelReason;
@@ -115,9 +115,8 @@ impl Batch {
     /// How many items were sent.
     const fn len(&self) -> usize {
         let group = &self.group;
-        let ended = group.releases.len() + group.abandoned.len() + group.uncalled.len();
         let records = self.recorded.len() + group.distrusted.len();
-        records + self.claimed.len() + ended + group.repeats.len()
+        records + self.claimed.len() + group.unanswered.len()
     }
 }
 
@@ -302,19 +301,10 @@ impl LedgerWriter {
         claimed.await.map_err(|_| thread_is_gone())?
     }
 
-    /// Ends the claim of a request whose call was not billed: another run may ask.
-    pub(crate) fn release(&self, key: RequestKey) {
-        self.tell(|batch| batch.group.releases.push(key));
-    }
-
-    /// Ends the claim of a request whose call, or whose next one, was not made.
-    pub(crate) fn give_back(&self, key: RequestKey) {
-        self.tell(|batch| batch.group.uncalled.push(key));
-    }
-
-    /// Ends the claim of a request that may have been billed without an answer: the run that calls for it next counts that.
-    pub(crate) fn abandon(&self, key: RequestKey) {
-        self.tell(|batch| batch.group.abandoned.push(key));
+    /// A call for a request has ended so, with nothing to store. That is stored soon, for other runs and for the next start after a
+    /// kill.
+    pub(crate) fn end_call(&self, key: RequestKey, end: Unanswered) {
+        self.tell(|batch| batch.group.unanswered.push((key, end)));
     }
 
     /// Has nothing kept that this start of the run has stored about these requests. That is durable before the run ends.
@@ -330,12 +320,6 @@ impl LedgerWriter {
     /// None is left: which limit stops the run, and exit code 5.
     pub(crate) fn reserve_call(&self) -> Result<(), (CancelReason, Error)> {
         self.shared.budget.reserve()
-    }
-
-    /// A call for a request has ended, and another one may follow: it is stored soon, for the next start after a kill and for
-    /// other runs.
-    pub(crate) fn call_again(&self, key: RequestKey) {
-        self.tell(|batch| batch.group.repeats.push(key));
     }
 
     /// Sends the thread what nobody waits for. If it is gone, claims end with the lease.
@@ -515,8 +499,8 @@ mod tests {
     }
 
     fn send(shared: &Shared, urgency: Urgency) -> Option<Duration> {
-        let release = |batch: &mut Batch| batch.group.releases.push(RequestKey::some(1));
-        assert!(shared.send(urgency, release).is_ok());
+        let distrust = |batch: &mut Batch| batch.group.distrusted.push(1);
+        assert!(shared.send(urgency, distrust).is_ok());
         shared.lock().gathers_for(shared.enough)
     }
 

@@ -8,7 +8,8 @@ use super::harness::*;
 use crate::engine::{directory, ledger};
 use crate::ledger::tests::faults::StoreFaults;
 use crate::ledger::{
-    ClaimResult, LedgerWriter, OpenLedger, Outcome, RequestHasher, RunningLedger, Urgency,
+    ClaimResult, LedgerWriter, OpenLedger, Outcome, RequestHasher, RunningLedger, Unanswered,
+    Urgency,
 };
 use crate::service::{ApiKeys, read_kept};
 
@@ -112,7 +113,7 @@ impl OtherRun {
     /// Gives a row up.
     fn gives_up(&self, row: u64) {
         let key = self.keys.key(&Scripted::body(row));
-        self.writer.give_back(key);
+        self.writer.end_call(key, Unanswered::NotMade);
     }
 }
 

@@ -15,7 +15,7 @@ enum Step {
     /// A call brings an answer with this score, or fails.
     Keep(usize, Vec<(u64, Option<u64>)>),
     Claim(usize, Vec<u64>),
-    End(usize, u64, CallEnd),
+    End(usize, u64, Unanswered),
     LookUp(usize, Vec<u64>),
     /// It is killed, and the same command is started.
     Kill(usize),
@@ -44,8 +44,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn end() -> impl Strategy<Value = CallEnd> {
-    use CallEnd::{Again, MaybeBilled, NotBilled, NotMade};
+fn end() -> impl Strategy<Value = Unanswered> {
+    use Unanswered::{Again, MaybeBilled, NotBilled, NotMade};
     prop::sample::select(vec![Again, MaybeBilled, NotBilled, NotMade])
 }
 
@@ -168,16 +168,16 @@ fn play(path: &Path, steps: &[Step]) -> Result<(), TestCaseError> {
                 runs[run].end_call(request, end);
                 model.has_lost_lease[run] = false;
                 match end {
-                    CallEnd::NotMade => model.calls[run] -= 1,
-                    CallEnd::Again => model.calls[run] += 1,
-                    CallEnd::NotBilled | CallEnd::MaybeBilled => {}
+                    Unanswered::NotMade => model.calls[run] -= 1,
+                    Unanswered::Again => model.calls[run] += 1,
+                    Unanswered::NotBilled | Unanswered::MaybeBilled => {}
                 }
-                if end != CallEnd::Again {
+                if end != Unanswered::Again {
                     model.claims.remove(&request);
                 }
-                if end == CallEnd::MaybeBilled {
+                if end == Unanswered::MaybeBilled {
                     model.left.insert(request);
-                } else if end != CallEnd::NotMade {
+                } else if end != Unanswered::NotMade {
                     model.left.remove(&request);
                 }
             }
@@ -334,8 +334,8 @@ fn a_stopped_run_keeps_what_it_uses_and_counts_calls_on() {
         let (mut killed, mut lefts) = (start("in.csv", reuse), Vec::new());
         killed.claim(&[1, 2, 3, 4]);
         // One had no answer, and may have been billed; another one is called for again.
-        killed.end_call(4, CallEnd::MaybeBilled);
-        killed.end_call(3, CallEnd::Again);
+        killed.end_call(4, Unanswered::MaybeBilled);
+        killed.end_call(3, Unanswered::Again);
         let scope = |run: &Run| {
             let scope = &run.facts.run.scope;
             let used = (scope.not_before, scope.spread);
@@ -389,14 +389,14 @@ fn the_calls_of_an_account_are_counted_with_those_that_killed_starts_may_have_ma
         assert_eq!(left(&second), 7, "also what was spent without a budget");
         first.leave(2);
         second.claim(&[1, 2]);
-        second.end_call(2, CallEnd::Again);
+        second.end_call(2, Unanswered::Again);
         // It is killed, twice, and what it had claimed is counted once, with another call for one of them.
         drop(limited());
         let mut third = limited();
         third.renew().unwrap();
         assert_eq!(left(&third), 10 - 2 - 3);
         third.claim(&[1, 2, 3]);
-        third.end_call(3, CallEnd::NotMade);
+        third.end_call(3, Unanswered::NotMade);
         third.leave(1);
         assert_eq!(left(&limited()), 10 - 2 - 3 - 1);
         let other = of_service("other", "c.csv", slice::from_ref(&ten));

@@ -9,7 +9,7 @@ pub(super) use bytes::Bytes;
 pub(super) use crate::ledger::answers::{KnownOutcome, LookupResult, Outcome, ReadAnswer};
 pub(super) use crate::ledger::key::RequestHasher;
 pub(super) use crate::ledger::open::{LedgerFacts, OpenLedger};
-pub(super) use crate::ledger::runs::{ClaimResult, Group, Record, RunEnd};
+pub(super) use crate::ledger::runs::{ClaimResult, Group, Record, RunEnd, Unanswered};
 pub(super) use crate::ledger::settings::{LedgerAccount, LedgerLocation, LedgerSettings, Reuse};
 pub(super) use crate::verdict::{Answer, Failure, Reason, Score, TransactionId};
 
@@ -39,15 +39,6 @@ pub(super) const fn recent(age: Duration) -> Reuse {
         least: age,
         most: age,
     }
-}
-
-/// How a call ends that brings nothing to store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum CallEnd {
-    NotMade,
-    NotBilled,
-    MaybeBilled,
-    Again,
 }
 
 /// A new ledger.
@@ -214,14 +205,11 @@ impl Run {
     }
 
     /// A claim ends without an answer, or its call has ended and another one follows.
-    pub(super) fn end_call(&mut self, request: u64, end: CallEnd) {
-        let (mut group, key) = (Group::default(), self.key(request));
-        match end {
-            CallEnd::NotMade => group.uncalled.push(key),
-            CallEnd::NotBilled => group.releases.push(key),
-            CallEnd::MaybeBilled => group.abandoned.push(key),
-            CallEnd::Again => group.repeats.push(key),
-        }
+    pub(super) fn end_call(&mut self, request: u64, end: Unanswered) {
+        let group = Group {
+            unanswered: vec![(self.key(request), end)],
+            ..Group::default()
+        };
         self.write(&group).unwrap();
     }
 
