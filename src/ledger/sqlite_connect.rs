@@ -132,6 +132,7 @@ fn is_ledger(connection: &Connection) -> Result<bool, DbFault> {
 
 /// Makes the tables in an empty database.
 fn create(connection: &Connection) -> Result<(), DbFault> {
+    connection.pragma_update(None, "page_size", sqlite_file::PAGE)?;
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Exclusive)?;
     if !is_ledger(&transaction)? {
         transaction.execute_batch(&tables("INTEGER PRIMARY KEY", "INTEGER", "BLOB", "STRICT"))?;
@@ -174,9 +175,9 @@ fn prepare(connection: &Connection) -> Result<(), DbFault> {
         return Err(DbFault::new(DbFaultKind::Other, words));
     }
     set_synced(connection, true)?;
-    // Pages of 4 KiB. After the first checkpoint the log is overwritten, and while a file does not grow, each sync costs
-    // half; but each checkpoint syncs the database as well.
-    Ok(connection.pragma_update(None, "wal_autocheckpoint", 1_000)?)
+    // After the first checkpoint the log is overwritten, and while a file does not grow, each sync costs half; but each
+    // checkpoint syncs the database as well.
+    Ok(connection.pragma_update(None, "wal_autocheckpoint", sqlite_file::LOG_PAGES)?)
 }
 
 /// Sets whether commits survive a power cut from now on, or may be undone by one, up to the last one that does.

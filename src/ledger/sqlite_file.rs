@@ -158,14 +158,16 @@ pub(super) fn check_space(ledger: &Path, needed: u64) -> std::result::Result<(),
     Err(DbFault::new(DbFaultKind::NoSpace, words))
 }
 
-/// A page of the database, in bytes.
-const PAGE: usize = 4_096;
-/// Pages that answers take which come one at a time, each: one of its own, and one of those that every group changes.
-const EACH: usize = 2;
+/// A page of the database, in bytes. Each group of answers rewrites half a dozen pages for a few bytes in each: with pages of
+/// 4 KiB it writes 1.7 times as much.
+pub(super) const PAGE: usize = 2_048;
+/// Pages that answers take which come one at a time, each: one or two of its own, and some of those that every group changes.
+const EACH: usize = 4;
 /// Pages that are needed however few calls there are.
-const ALWAYS: usize = 16;
-/// With more, SQLite copies its log into the database and starts it again. Above a thousand calls, it may not be enough.
-const MOST: usize = 1_000;
+const ALWAYS: usize = 32;
+/// With more pages in its log, SQLite copies them into the database and starts the log again. Above a thousand calls, so much space
+/// may not be enough.
+pub(super) const LOG_PAGES: usize = 2_000;
 
 /// A file that only takes space. It has no name, so a kill leaves nothing of it.
 pub(super) struct SpaceReserve(File);
@@ -214,7 +216,7 @@ fn space_for_answers(in_flight: NonZeroUsize) -> u64 {
     let pages = { in_flight.get() }
         .saturating_mul(EACH)
         .saturating_add(ALWAYS)
-        .min(MOST);
+        .min(LOG_PAGES);
     (pages * PAGE) as u64
 }
 

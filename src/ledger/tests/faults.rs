@@ -1,6 +1,9 @@
-//! A database that fails when a test says so.
+//! A database that fails when a test says so, and counts what it is asked to do.
 
+use std::collections::HashSet;
 use std::io;
+use std::ops::DerefMut;
+use std::sync::{Arc, Mutex};
 
 use rusqlite::ToSql;
 
@@ -40,7 +43,17 @@ impl StoreFaults {
 impl OpenLedger {
     /// The same, in which storing answers fails like this once the run has started, and look-ups like that. `None` never stores
     /// any, like a file server that is gone.
-    pub(crate) fn failing(mut self, keeping: Option<StoreFaults>, reading: StoreFaults) -> Self {
+    pub(crate) fn failing(self, keeping: Option<StoreFaults>, reading: StoreFaults) -> Self {
+        self.counted(keeping, reading).0
+    }
+
+    /// The same, with what storing is asked to do.
+    pub(crate) fn counted(
+        mut self,
+        keeping: Option<StoreFaults>,
+        reading: StoreFaults,
+    ) -> (Self, Arc<Mutex<Asked>>) {
+        let counted = Arc::default();
         self.database = Box::new(FailingDatabase {
             database: self.database,
             keeping,
@@ -48,26 +61,46 @@ impl OpenLedger {
             has_started: false,
             groups: 0,
             reads: 0,
+            counted: Arc::clone(&counted),
         });
-        self
+        (self, counted)
     }
 }
 
-struct FailingDatabase {
-    database: Box<dyn Database>,
+/// What a database was asked to do.
+#[derive(Debug, Default)]
+pub(crate) struct Asked {
+    /// Statements, without those that store answers or find them.
+    pub(crate) statements: usize,
+    /// Those that differ in their texts: each is parsed once.
+    pub(crate) texts: HashSet<String>,
+    /// Transactions that had to be durable: each is a sync.
+    pub(crate) syncs: usize,
+}
+
+struct FailingDatabase<D> {
+    database: D,
     keeping: Option<StoreFaults>,
     reading: StoreFaults,
     has_started: bool,
     groups: usize,
     reads: usize,
+    counted: Arc<Mutex<Asked>>,
 }
 
-impl Database for FailingDatabase {
+impl<D> Database for FailingDatabase<D>
+where
+    D: DerefMut<Target: Database> + Send,
+{
     fn dialect(&self) -> &'static Dialect {
         self.database.dialect()
     }
 
     fn query(&mut self, statement: &str, values: &[&dyn ToSql]) -> Result<Vec<TableRow>, DbFault> {
+        let mut counted = self.counted.lock().unwrap();
+        counted.statements += 1;
+        counted.texts.insert(statement.to_owned());
+        drop(counted);
         self.database.query(statement, values)
     }
 
@@ -75,6 +108,19 @@ impl Database for FailingDatabase {
     fn transaction(&mut self, durable: bool, work: &mut Work<'_>) -> Result<(), DbFault> {
         let has_answers = durable && self.has_started;
         self.groups += usize::from(has_answers);
+        let counted = &self.counted;
+        counted.lock().unwrap().syncs += usize::from(durable);
+        let work = &mut |database: &mut dyn Database| {
+            work(&mut FailingDatabase {
+                database,
+                keeping: Some(StoreFaults::NEVER),
+                reading: StoreFaults::NEVER,
+                has_started: false,
+                groups: 0,
+                reads: 0,
+                counted: Arc::clone(counted),
+            })
+        };
         let faults = loop {
             match self.keeping {
                 Some(faults) => break faults,
@@ -111,10 +157,14 @@ impl Database for FailingDatabase {
     }
 
     fn beside(&self) -> Result<Box<dyn Database>, DbFault> {
-        Ok(Box::new(Self {
+        Ok(Box::new(FailingDatabase {
             database: self.database.beside()?,
+            keeping: self.keeping,
+            reading: self.reading,
             has_started: false,
-            ..*self
+            groups: self.groups,
+            reads: self.reads,
+            counted: Arc::clone(&self.counted),
         }))
     }
 

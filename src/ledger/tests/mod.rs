@@ -9,6 +9,7 @@
     clippy::too_many_lines
 )]
 
+mod costs;
 pub(crate) mod faults;
 mod histories;
 pub(crate) mod postgres;
