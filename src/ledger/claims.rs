@@ -34,7 +34,7 @@ pub(super) enum Holder {
 /// All claims of a ledger, as of a transaction, and how they change in it.
 pub(super) struct Claims {
     /// Of these, exactly one is ours.
-    batches: Vec<Batch>,
+    batches: Vec<ClaimBatch>,
     /// How many requests this start claims now.
     pub(super) granted: u64,
     /// What belongs to nobody from now on.
@@ -42,7 +42,7 @@ pub(super) struct Claims {
 }
 
 /// Requests of one holder, in a row of the table.
-struct Batch {
+struct ClaimBatch {
     /// The row; `None` before there is one.
     id: Option<i64>,
     holder: Holder,
@@ -71,10 +71,10 @@ impl Claims {
             FROM claims LEFT JOIN runs ON runs.id = run AND runs.start = claims.start"
         );
         let rows = database.query(&query, values)?;
-        let batches = rows.iter().map(Batch::read);
+        let batches = rows.iter().map(ClaimBatch::read);
         let mut batches = batches.collect::<Result<Vec<_>, _>>()?;
         if !batches.iter().any(|batch| batch.holder == Holder::Us) {
-            batches.push(Batch::new(Holder::Us, Vec::new()));
+            batches.push(ClaimBatch::new(Holder::Us, Vec::new()));
         }
         Ok(Self {
             batches,
@@ -162,14 +162,14 @@ impl Claims {
     ) -> Result<(), DbFault> {
         if !self.left.is_empty() {
             let left = self.left.into_iter().collect();
-            self.batches.push(Batch::new(Holder::Nobody, left));
+            self.batches.push(ClaimBatch::new(Holder::Nobody, left));
         }
         let mut changed = self.batches.iter().filter(|batch| batch.is_changed);
         changed.try_for_each(|batch| batch.store(database, us))
     }
 }
 
-impl Batch {
+impl ClaimBatch {
     /// One that is not stored yet.
     fn new(holder: Holder, requests: Vec<i64>) -> Self {
         Self {

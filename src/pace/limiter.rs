@@ -1,6 +1,14 @@
-//! Lets calls start at a rate (GCRA: each call says when the next one is due).
+//! Lets calls start at a rate. This is the only file that names governor.
 
+use std::cell::Cell;
+use std::num::NonZeroU32;
+use std::rc::Rc;
 use std::time::Duration;
+
+use governor::clock::Clock;
+use governor::middleware::NoOpMiddleware;
+use governor::state::{InMemoryState, NotKeyed};
+use governor::{Quota, RateLimiter};
 
 /// The timer's resolution. A call may be late by this much, and then the next one may be early by as much: otherwise only
 /// 93 % of 80/s are reached. More would be refused by a service that allows no two calls closer together than its rate.
@@ -10,47 +18,90 @@ pub(super) const TICK: Duration = Duration::from_millis(1);
 const BURST: Duration = Duration::from_millis(10);
 
 /// Lets calls start at a rate that may change at any time. Times are passed in, and count from the start of the run.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Limiter {
-    /// The time from one call to the next; none if the rate is not limited.
-    period: Duration,
-    /// When the next call is due.
-    due: Duration,
+    /// None if the rate is not limited.
+    bucket: Option<Bucket>,
+    rate: Option<f64>,
+    now: ManualClock,
     /// When a call was last let through.
     last: Option<Duration>,
 }
 
+/// Governor counts whole cells. A call takes enough of them for a cell to be no longer than a tick of the timer, so that a
+/// burst can be less than a call.
+struct Bucket {
+    limiter: RateLimiter<NotKeyed, InMemoryState, ManualClock, NoOpMiddleware<Duration>>,
+    /// Cells of a call.
+    call: NonZeroU32,
+    /// Cells that can be taken together.
+    burst: NonZeroU32,
+}
+
 impl Limiter {
-    /// Sets the calls a second from now on. A change neither gives calls away nor costs any: the next call is due a period
-    /// after the last one.
+    /// Sets the calls a second from now on. Governor cannot change a quota, so the new one starts as if the last call had used up
+    /// its burst: a change neither gives calls away nor costs any.
     pub(super) fn set(&mut self, rate: Option<f64>) {
-        let period = rate.map_or(Duration::ZERO, |rate| Duration::from_secs_f64(1.0 / rate));
-        if period != self.period {
-            self.period = period;
-            self.due = self
-                .last
-                .map_or(Duration::ZERO, |last| last + period + self.early());
+        if rate == self.rate {
+            return;
+        }
+        self.rate = rate;
+        self.now.0.set(self.last.unwrap_or_default());
+        self.bucket = rate.and_then(|rate| Bucket::new(rate, &self.now));
+        if let (Some(Bucket { limiter, burst, .. }), Some(_)) = (&self.bucket, self.last) {
+            let _ = limiter.check_n(*burst);
         }
     }
 
     /// Takes one call, or says how long to wait before asking again.
     pub(super) fn check(&mut self, now: Duration) -> Result<(), Duration> {
-        let wait = self.due.saturating_sub(self.early() + now);
-        if !wait.is_zero() {
-            return Err(wait);
+        if let Some(Bucket { limiter, call, .. }) = &self.bucket {
+            self.now.0.set(now);
+            // A call is never more than the burst.
+            if let Ok(checked) = limiter.check_n(*call) {
+                checked.map_err(|until| until.wait_time_from(now))?;
+            }
         }
-        self.due = self.due.max(now) + self.period;
         self.last = Some(now);
         Ok(())
     }
+}
 
-    /// How much earlier than due a call may start.
-    fn early(&self) -> Duration {
-        match self.period {
-            Duration::ZERO => Duration::ZERO,
-            period if period < TICK * 2 => BURST,
-            _ => TICK,
-        }
+impl Bucket {
+    fn new(rate: f64, clock: &ManualClock) -> Option<Self> {
+        let period = Duration::from_secs_f64(1.0 / rate);
+        let call = NonZeroU32::MIN.saturating_add(whole(period.div_duration_f64(TICK)));
+        let each = period / call.get();
+        let early = if period < TICK * 2 { BURST } else { TICK };
+        let burst = call.saturating_add(whole(early.div_duration_f64(each)));
+        let quota = Quota::with_period(each)?.allow_burst(burst);
+        Some(Self {
+            limiter: RateLimiter::direct_with_clock(quota, clock.clone()),
+            call,
+            burst,
+        })
+    }
+}
+
+/// A number of cells; at the lowest rate a call has a million.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "saturates"
+)]
+const fn whole(cells: f64) -> u32 {
+    cells as u32
+}
+
+/// The time that was last passed in, so that the program has one clock and tests can have their own.
+#[derive(Debug, Clone, Default)]
+struct ManualClock(Rc<Cell<Duration>>);
+
+impl Clock for ManualClock {
+    type Instant = Duration;
+
+    fn now(&self) -> Duration {
+        self.0.get()
     }
 }
 
