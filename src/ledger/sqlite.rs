@@ -199,10 +199,14 @@ impl Database for SqliteLedger {
     }
 
     fn append(&mut self, account: i64, records: &[(i64, Stored)]) -> Result<(), DbFault> {
+        // What others have stored comes before it.
+        self.finder.catch_up(&self.connection)?;
         let mut insert = { &self.connection }
             .prepare_cached("INSERT INTO answers VALUES (NULL, ?, ?, ?, ?, ?)")?;
+        let mut index = self.finder.index();
         for (fingerprint, new) in records {
-            insert.insert(params![fingerprint, account, new.at, new.price, new.sealed])?;
+            let values = params![fingerprint, account, new.at, new.price, new.sealed];
+            index.add((*fingerprint, insert.insert(values)?));
         }
         Ok(())
     }
