@@ -33,12 +33,12 @@ const OWNERS: [(&str, &str); 20] = [
     ),
     ("maud", "report/"),
     ("mimalloc", "main.rs"),
-    ("postgres", "ledger/postgres ledger/server_url.rs"),
     ("reqwest", "service/"),
     ("ring", "ledger/key.rs"),
     ("rlibphonenumber", "fields/phone.rs"),
     ("rusqlite", "ledger/"),
     ("rustls", "ledger/postgres_server.rs service/"),
+    ("tokio_postgres", "ledger/postgres ledger/server_url.rs"),
     ("toml", "cli/settings_file.rs"),
     ("zstd", "input/source.rs output/encoder.rs"),
 ];

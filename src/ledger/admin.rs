@@ -187,11 +187,10 @@ impl LedgerAdmin {
     ) -> RunResult<Removal> {
         let of_them = "fp IN (SELECT fp FROM forgotten)";
         self.remove(of_them, &[], approve, &mut |database| {
-            // A whole file of users is forgotten in one pass.
-            database.query(
-                "CREATE TEMPORARY TABLE forgotten (fp BIGINT PRIMARY KEY)",
-                &[],
-            )?;
+            // A whole file of users is forgotten in one pass. Behind a pool, an earlier command may have left its table.
+            database.query("DROP TABLE IF EXISTS forgotten", &[])?;
+            let forgotten = "CREATE TEMPORARY TABLE forgotten (fp BIGINT PRIMARY KEY)";
+            database.query(forgotten, &[])?;
             for keys in keys.chunks(TOGETHER) {
                 let values = keys.iter().map(|key| format!("({})", key.fingerprint()));
                 let values = values.collect::<Vec<_>>().join(",");

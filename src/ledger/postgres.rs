@@ -9,38 +9,45 @@
 //! - **The secret is in `meta`**, as in a file: who may read the database and has a person's request can read that person's
 //!   answer.
 //!
-//! A server that is away (it restarts, has no connection left, became a read-only copy, or its machine or network is dead, which
-//! keepalives notice within 15 seconds, or another program holds the tables) is waited for, as long as [`ServerWait`] says. A
-//! server process that is suspended on a machine that lives is noticed while connecting, but not later: then the run waits
-//! for it.
+//! A server that is away (it restarts, has no connection left, became a read-only copy, does not answer in time, or another
+//! program holds the tables) is waited for, as long as [`ServerWait`] says.
 //!
-//! The client blocks, and must not be used on a thread that drives an asynchronous runtime.
-//!
-//! Statements have our numbers and hashes in them; what other people wrote, and what is large, is sent beside them.
+//! A program uses one connection to a server, as servers have few: while it writes a group, its look-ups wait. With more
+//! connections, runs were not faster. The connection blocks, and must not be used on a thread that drives an asynchronous
+//! runtime.
 
 use std::path::Path;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use postgres::types::Type;
-use postgres::{Client, Column, Row};
-use rusqlite::ToSql;
 use rusqlite::types::{ToSqlOutput, Value, ValueRef};
+use rusqlite::{ToSql, params};
+use tokio_postgres::types::{self, Type};
+use tokio_postgres::{Column, Row};
 
 use super::answers::{LookupResult, Scope, Stored};
 use super::database::{Database, Dialect, Purpose, TableRow, Work, insert_meta, read_meta, tables};
-use super::fault::{DbFault, DbFaultKind};
+use super::fault::DbFault;
 use super::key::RequestKey;
 use super::postgres_server::{connect, insist};
-use super::server_url::ServerUrl;
+use super::server_url::{Connection, ServerUrl};
 use super::settings::ServerWait;
 use crate::base::error::Result as RunResult;
 
 /// Starts a transaction that writes, alone. What is acknowledged is durable, whatever the server's default is: also claims, as
-/// those who have them outlive the server. A program that is suspended within it holds the others up for this long.
+/// those who have them outlive the server. A program that is suspended within it holds the others up for this long. Where another
+/// one holds the tables for longer, the server says so before [`PATIENCE`] is over. All of it ends with the transaction: behind
+/// a pool of connections, the next one may use another connection.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED;
+    SET LOCAL lock_timeout = '15s';
     SET LOCAL synchronous_commit = on;
     SET LOCAL idle_in_transaction_session_timeout = '10s';
     LOCK TABLE meta IN EXCLUSIVE MODE";
+
+/// How long a run waits for the answer to a statement. Then its connection is replaced.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// How long other commands wait for it: they may count, copy or rewrite all answers.
+const LONG_PATIENCE: Duration = Duration::from_secs(3_600);
 
 /// The pace that the runs of an account share, which only a server has.
 const PACE: &str = include_str!("pace.sql");
@@ -64,16 +71,20 @@ const DIALECT: Dialect = Dialect {
     snapshot: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
 };
 
-/// A ledger on a server, with one connection, which is made when it is needed.
+/// What is done over a connection, perhaps several times.
+type OverConnection<'w, T> = dyn FnMut(&Connection) -> Result<T, DbFault> + 'w;
+
+/// A ledger on a server. The first who needs the connection makes it.
 struct PostgresLedger {
     url: ServerUrl,
     /// How the server is waited for once the run has started, and by look-ups.
     wait: ServerWait,
     /// How long it is waited for now.
     longest: Duration,
-    client: Option<Client>,
-    /// A connection that breaks now is not replaced: what came before in the transaction is gone with it.
-    is_in_transaction: bool,
+    /// How long it waits for the answer to a statement.
+    patience: Duration,
+    /// The connection, while it is this one's turn to use it.
+    connection: Option<Connection>,
 }
 
 /// Makes the tables of a ledger where there are none; whether there were none.
@@ -81,24 +92,22 @@ struct PostgresLedger {
 /// # Errors
 /// Exit code 2: they cannot be made, or are of another version. Exit code 3: the server cannot be reached.
 pub(super) fn init(url: &ServerUrl) -> RunResult<bool> {
-    let mut ledger = PostgresLedger::new(url, &ServerWait::default(), Duration::ZERO);
+    let mut ledger = PostgresLedger::new(url, Purpose::Copy);
     let id = "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY";
     let tables = tables(id, "BIGINT", "BYTEA", "") + SCHEMA + PACE;
-    let made = ledger.run(|client| {
-        let mut transaction = client.transaction()?;
+    let made = ledger.in_turn(|ledger| {
         // Another one may be making them.
-        transaction
-            .batch_execute("SELECT pg_advisory_xact_lock(hashtext('rescore ledger init'))")?;
-        let has_tables = "SELECT to_regclass('meta') IS NOT NULL";
-        if transaction.query_typed_one(has_tables, &[])?.try_get(0)? {
-            return Ok(false);
+        ledger.execute("BEGIN; SELECT pg_advisory_xact_lock(hashtext('rescore ledger init'))")?;
+        let has_tables = "SELECT 1 WHERE to_regclass('meta') IS NOT NULL";
+        let is_new = ledger.query(has_tables, &[])?.is_empty();
+        if is_new {
+            ledger.execute(&tables)?;
+            // Alone, as some servers log statements that make tables.
+            let (insert, secret) = insert_meta(&DIALECT);
+            ledger.query(&insert, params![secret])?;
         }
-        transaction.batch_execute(&tables)?;
-        // Alone, as some servers log statements that make tables.
-        let (insert, secret) = insert_meta(&DIALECT);
-        transaction.query_typed(&insert, &[(&secret, Type::TEXT)])?;
-        transaction.commit()?;
-        Ok(true)
+        ledger.execute("COMMIT")?;
+        Ok(is_new)
     });
     let shown = url.to_string();
     let made = made.map_err(|fault| fault.error("make", Path::new(&shown)))?;
@@ -109,75 +118,61 @@ pub(super) fn init(url: &ServerUrl) -> RunResult<bool> {
 
 /// Opens a ledger. It is connected to when something is read.
 pub(super) fn open(url: &ServerUrl, purpose: Purpose<'_>) -> Box<dyn Database> {
-    let own = ServerWait::default();
-    let (wait, longest) = match purpose {
-        // Before a run has started, nothing is lost by stopping.
-        Purpose::Run(settings) => (&settings.wait, Duration::ZERO),
-        Purpose::Beside(wait) => (wait, wait.longest),
-        Purpose::Look | Purpose::Admin | Purpose::Copy => (&own, Duration::ZERO),
-    };
-    Box::new(PostgresLedger::new(url, wait, longest))
+    Box::new(PostgresLedger::new(url, purpose))
 }
 
 impl PostgresLedger {
-    fn new(url: &ServerUrl, wait: &ServerWait, longest: Duration) -> Self {
+    fn new(url: &ServerUrl, purpose: Purpose<'_>) -> Self {
+        let own = ServerWait::default();
+        let (wait, longest, patience) = match purpose {
+            // Before a run has started, nothing is lost by stopping.
+            Purpose::Run(settings) => (&settings.wait, Duration::ZERO, PATIENCE),
+            Purpose::Beside(wait) => (wait, wait.longest, PATIENCE),
+            Purpose::Look | Purpose::Admin | Purpose::Copy => (&own, Duration::ZERO, LONG_PATIENCE),
+        };
         Self {
             url: url.clone(),
             wait: wait.clone(),
             longest,
-            client: None,
-            is_in_transaction: false,
+            patience,
+            connection: None,
         }
     }
 
-    /// Does something over the connection.
-    fn run<T>(
-        &mut self,
-        mut work: impl FnMut(&mut Client) -> Result<T, DbFault>,
-    ) -> Result<T, DbFault> {
-        if self.is_in_transaction {
-            return self.run_once(work);
+    /// Does something over the connection: as a part of what this one does in its turn, or as all of it.
+    fn run<T>(&mut self, work: &mut OverConnection<'_, T>) -> Result<T, DbFault> {
+        match &self.connection {
+            Some(connection) => work(connection),
+            None => self.in_turn(|ledger| ledger.run(work)),
         }
+    }
+
+    /// Does something when no other one of this process uses the connection, and again while the server is waited for. After a
+    /// fault it is replaced: the server rolls back what was not committed.
+    fn in_turn<T>(
+        &mut self,
+        mut work: impl FnMut(&mut Self) -> Result<T, DbFault>,
+    ) -> Result<T, DbFault> {
         let (longest, wait) = (self.longest, self.wait.clone());
-        insist(longest, &wait, || self.run_once(&mut work))
+        let shared = Arc::clone(&self.url.connection);
+        insist(longest, &wait, || {
+            let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            let open = shared.take().filter(|it| !it.client.is_closed());
+            let connect = || connect(&self.url, self.patience);
+            self.connection = Some(open.map_or_else(connect, Ok)?);
+            let done = work(self);
+            *shared = self.connection.take().filter(|_| done.is_ok());
+            done
+        })
     }
 
-    fn run_once<T>(
-        &mut self,
-        work: impl FnOnce(&mut Client) -> Result<T, DbFault>,
-    ) -> Result<T, DbFault> {
-        let client = match self.client.take() {
-            Some(client) if !client.is_closed() => client,
-            _ if self.is_in_transaction => {
-                return Err(DbFault::new(DbFaultKind::Away, "the connection broke"));
-            }
-            _ => connect(&self.url)?,
-        };
-        let client = self.client.insert(client);
-        let done = work(client);
-        if { done.as_ref() }.is_err_and(DbFault::may_pass) {
-            self.client = None;
-        }
-        done
-    }
-
-    /// Does something in a transaction. It may have been committed although the connection broke, and then is repeated.
-    fn attempt(&mut self, work: &mut Work<'_>) -> Result<(), DbFault> {
-        self.run_once(|client| Ok(client.batch_execute(BEGIN)?))?;
-        self.is_in_transaction = true;
-        let done =
-            work(self).and_then(|()| self.run_once(|client| Ok(client.batch_execute("COMMIT")?)));
-        self.is_in_transaction = false;
-        if let (Err(_), Some(client)) = (&done, &mut self.client) {
-            // On a connection that is broken, the server does it.
-            let _ = client.batch_execute("ROLLBACK");
-        }
-        done
+    fn execute(&mut self, statements: &str) -> Result<(), DbFault> {
+        self.run(&mut |it| it.wait(it.client.batch_execute(statements)))
     }
 }
 
 /// A value of a statement. The server takes the type of a text, and of nothing, from the statement.
-fn typed(value: &dyn ToSql) -> (Box<dyn postgres::types::ToSql + Sync>, Type) {
+fn typed(value: &dyn ToSql) -> (Box<dyn types::ToSql + Sync>, Type) {
     let value = value.to_sql();
     let value = match &value {
         Ok(ToSqlOutput::Borrowed(value)) => *value,
@@ -216,16 +211,19 @@ impl Database for PostgresLedger {
 
     fn query(&mut self, statement: &str, values: &[&dyn ToSql]) -> Result<Vec<TableRow>, DbFault> {
         let values: Vec<_> = values.iter().map(|value| typed(*value)).collect();
-        let values: Vec<_> = { values.iter() }
-            .map(|(value, of_type)| (&**value as _, of_type.clone()))
-            .collect();
-        let rows = self.run(|client| Ok(client.query_typed(statement, &values)?))?;
+        let values = values.iter().map(|(value, of)| (&**value, of.clone()));
+        let values: Vec<(&(dyn types::ToSql + Sync), Type)> = values.collect();
+        let rows = self.run(&mut |it| it.wait(it.client.query_typed(statement, &values)))?;
         rows.iter().map(read_row).collect()
     }
 
     fn transaction(&mut self, _: bool, work: &mut Work<'_>) -> Result<(), DbFault> {
-        let (longest, wait) = (self.longest, self.wait.clone());
-        insist(longest, &wait, || self.attempt(work))
+        // It may have been committed although the connection broke, and then is repeated.
+        self.in_turn(|ledger| {
+            ledger.execute(BEGIN)?;
+            work(ledger)?;
+            ledger.execute("COMMIT")
+        })
     }
 
     fn append(&mut self, account: i64, records: &[(i64, Stored)]) -> Result<(), DbFault> {
@@ -243,23 +241,22 @@ impl Database for PostgresLedger {
             "INSERT INTO answers (fp, account, at, price, sealed) SELECT fp, {account}, at, price, sealed
             FROM unnest($1, $2, $3, $4) AS new (fp, at, price, sealed)"
         );
-        self.run(|client| {
-            let values = [
-                (&fingerprints as _, Type::INT8_ARRAY),
-                (&times as _, Type::INT8_ARRAY),
-                (&prices as _, Type::INT8_ARRAY),
-                (&sealed as _, Type::BYTEA_ARRAY),
-            ];
-            client.query_typed(&append, &values)?;
-            Ok(())
-        })
+        let values = [
+            (&fingerprints as _, Type::INT8_ARRAY),
+            (&times as _, Type::INT8_ARRAY),
+            (&prices as _, Type::INT8_ARRAY),
+            (&sealed as _, Type::BYTEA_ARRAY),
+        ];
+        self.run(&mut |it| it.wait(it.client.execute_typed(&append, &values)))?;
+        Ok(())
     }
 
     fn discard(&mut self, start: i64, fingerprints: &[i64]) -> Result<(), DbFault> {
         let discard = "DELETE FROM answers WHERE fp = ANY($1) AND substring(sealed FOR 8) = $2";
         let (fingerprints, start) = (&fingerprints as _, &start.to_le_bytes().to_vec() as _);
         let values = [(fingerprints, Type::INT8_ARRAY), (start, Type::BYTEA)];
-        self.run(|client| Ok(client.execute_typed(discard, &values).map(drop)?))
+        self.run(&mut |it| it.wait(it.client.execute_typed(discard, &values)))?;
+        Ok(())
     }
 
     fn find(&mut self, scope: &Scope, keys: &[RequestKey]) -> Result<Vec<LookupResult>, DbFault> {
@@ -268,7 +265,7 @@ impl Database for PostgresLedger {
         }
         let fingerprints: Vec<_> = keys.iter().map(RequestKey::fingerprint).collect();
         let query = "SELECT fp, seq, at, price, sealed FROM answers WHERE fp = ANY($1) ORDER BY fp, seq DESC";
-        let stored = |row: &Row| {
+        let stored = |row: &Row| -> Result<(i64, Stored), DbFault> {
             let stored = Stored {
                 place: row.try_get(1)?,
                 at: row.try_get(2)?,
@@ -277,10 +274,12 @@ impl Database for PostgresLedger {
             };
             Ok((row.try_get(0)?, stored))
         };
-        let rows: Vec<(i64, Stored)> = self.run(|client| {
-            let rows = client.query_typed(query, &[(&fingerprints, Type::INT8_ARRAY)])?;
-            rows.iter().map(stored).collect()
-        })?;
+        let fingerprints = [(&fingerprints as _, Type::INT8_ARRAY)];
+        let rows = self.run(&mut |it| it.wait(it.client.query_typed(query, &fingerprints)))?;
+        let rows = rows
+            .iter()
+            .map(stored)
+            .collect::<Result<Vec<_>, DbFault>>()?;
         let judge = |key: &RequestKey| {
             let first = rows.partition_point(|(fingerprint, _)| *fingerprint < key.fingerprint());
             let mut of_key = { rows.iter().skip(first) }
@@ -292,12 +291,12 @@ impl Database for PostgresLedger {
     }
 
     fn beside(&self) -> Result<Box<dyn Database>, DbFault> {
-        let ledger = Self::new(&self.url, &self.wait, self.wait.longest);
-        Ok(Box::new(ledger))
+        Ok(open(&self.url, Purpose::Beside(&self.wait)))
     }
 
     fn rewrite(&mut self) -> Result<(), DbFault> {
-        self.run(|client| Ok(client.batch_execute("VACUUM (FULL, ANALYZE) answers")?))
+        self.execute("SET lock_timeout = '15s'")?;
+        self.execute("VACUUM (FULL, ANALYZE) answers")
     }
 
     fn run_starts(&mut self) {

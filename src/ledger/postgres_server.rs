@@ -1,65 +1,51 @@
-//! Connections to a server: how one is made, how long to wait until it can be made again, and what failures mean.
+//! The connection to a server: how it is made, how long a server may take to answer, how long to wait until it can be made again,
+//! and what failures mean.
 
 use std::error::Error as _;
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use postgres::Client;
-use postgres::error::SqlState;
 use rustls::ClientConfig;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use rustls_platform_verifier::Verifier;
-use tokio::time::Instant;
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::{Instant, timeout};
+use tokio_postgres::Error;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::fault::{DbFault, DbFaultKind};
-use super::server_url::ServerUrl;
+use super::server_url::{Connection, ServerUrl};
 use super::settings::ServerWait;
 use crate::base::error::system_words;
 use crate::base::numbers;
 use crate::base::own_file::read_small;
 use crate::base::redact::Hidden;
-
 use crate::base::text::{printable, shown};
-
-/// What each connection starts with. Where another program holds the tables, the server says so after this time, and the run
-/// says that it waits.
-const SETUP: &str = "SET standard_conforming_strings = on; SET lock_timeout = '30s'";
-
-/// Something of the tables, or the function, is not there.
-const MISSING: [&SqlState; 3] = [
-    &SqlState::UNDEFINED_TABLE,
-    &SqlState::UNDEFINED_COLUMN,
-    &SqlState::UNDEFINED_FUNCTION,
-];
 
 /// How long is waited between attempts, at first and at most.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
 
-impl From<postgres::Error> for DbFault {
-    fn from(error: postgres::Error) -> Self {
+impl From<Error> for DbFault {
+    fn from(error: Error) -> Self {
         let cause = error.source();
         if let Some(error) = error.as_db_error() {
             // Only the message: the detail may have values.
-            let words = printable(error.message());
-            let code = error.code();
-            let state = format!("SQLSTATE {}", code.code());
-            return match code.code().get(..2).unwrap_or_default() {
-                _ if MISSING.contains(&code) => Self::missing(),
-                _ if *code == SqlState::READ_ONLY_SQL_TRANSACTION => {
-                    Self::new(DbFaultKind::ReadOnly, words)
-                }
+            let (words, state) = (printable(error.message()), error.code().code());
+            return match (state, state.get(..2).unwrap_or_default()) {
+                // A table, a column or a function is not there.
+                ("42P01" | "42703" | "42883", _) => Self::missing(),
+                ("25006", _) => Self::new(DbFaultKind::ReadOnly, words),
                 // The message has the value that is wrong.
-                "22" => Self::new(DbFaultKind::Refused, state),
+                (_, "22") => Self::new(DbFaultKind::Refused, format!("SQLSTATE {state}")),
                 // Connections, transactions that are not possible now, deadlocks, resources such as a full disk, objects in use, operators, the system, and the server's own failures.
-                "08" | "25" | "40" | "53" | "55" | "57" | "58" | "XX" => {
+                (_, "08" | "25" | "40" | "53" | "55" | "57" | "58" | "XX") => {
                     Self::new(DbFaultKind::Away, words)
                 }
-                _ => Self::new(DbFaultKind::Refused, format!("{words} ({state})")),
+                _ => Self::new(DbFaultKind::Refused, format!("{words} (SQLSTATE {state})")),
             };
         }
         if let Some(error) = cause.and_then(|cause| cause.downcast_ref::<io::Error>()) {
@@ -83,41 +69,65 @@ impl From<postgres::Error> for DbFault {
     }
 }
 
-/// Connects to a server, with the password from where PostgreSQL's own programs take it. The client blocks. A thread of its own
-/// connects: a server that accepts a connection and then says nothing would hold this one up for ever.
-pub(super) fn connect(url: &ServerUrl) -> Result<Client, DbFault> {
+/// Connects to a server, with the password from where PostgreSQL's own programs take it.
+pub(super) fn connect(url: &ServerUrl, patience: Duration) -> Result<Connection, DbFault> {
     let (config, tls) = (url.with_password(), tls(url.authorities.as_deref())?);
     let hosts = u32::try_from(config.get_hosts().len()).unwrap_or(1);
     let longest = config.get_connect_timeout().copied().unwrap_or_default() * hosts;
     let password = config.get_password().unwrap_or_default().to_owned();
-    let (sender, connected) = mpsc::channel();
-    let connect = move || {
-        let connected = config.connect(tls).and_then(|mut client| {
-            client.batch_execute(SETUP)?;
-            Ok(client)
-        });
-        // The caller may have stopped waiting.
-        let _ = sender.send(connected);
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|e| DbFault::new(DbFaultKind::Away, system_words(&e)))?;
+    let connect = async {
+        let (client, driver) = config.connect(tls).await?;
+        tokio::spawn(driver);
+        Ok::<_, Error>(client)
     };
-    let thread = thread::Builder::new().name("ledger-connect".to_owned());
-    { thread.spawn(connect) }
-        .map_err(|error| DbFault::new(DbFaultKind::Away, system_words(&error)))?;
-    match connected.recv_timeout(longest) {
-        Ok(connected) => connected.map_err(|error| {
-            let code = error.code().map(|code| code.code().to_owned());
-            without_password(error.into(), code.as_deref(), &password)
+    match wait(&runtime, longest, connect) {
+        Ok(client) => Ok(Connection {
+            client,
+            runtime,
+            patience,
         }),
-        Err(_) => Err(DbFault::new(DbFaultKind::Away, "it does not answer")),
+        Err(fault) => {
+            // The system may still be looking for the server's name.
+            runtime.shutdown_background();
+            Err(without_password(fault, &password))
+        }
     }
 }
 
-/// The fault, with the code of the server's error in place of its words if these repeat the password: some servers are sent it
-/// as it is.
-fn without_password(mut fault: DbFault, code: Option<&str>, password: &[u8]) -> DbFault {
+impl Connection {
+    /// Waits for what the server answers.
+    pub(super) fn wait<T>(
+        &self,
+        answer: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, DbFault> {
+        wait(&self.runtime, self.patience, answer)
+    }
+}
+
+/// Waits for an answer. A server that gives none in time, or something on the way to it that hangs, is away: what it has done is
+/// not known, as after a connection that broke.
+fn wait<T>(
+    runtime: &Runtime,
+    patience: Duration,
+    answer: impl Future<Output = Result<T, Error>>,
+) -> Result<T, DbFault> {
+    let answered = runtime.block_on(async { timeout(patience, answer).await });
+    let none = |_| {
+        let words = format!("no answer within {}", numbers::time(patience));
+        DbFault::new(DbFaultKind::Away, words)
+    };
+    Ok(answered.map_err(none)??)
+}
+
+/// The fault, without the server's words if these repeat the password: some servers are sent it as it is.
+fn without_password(fault: DbFault, password: &[u8]) -> DbFault {
     let mut hidden = Hidden::default();
     hidden.add_key(&String::from_utf8_lossy(password));
-    if let Some(code) = code.filter(|_| hidden.is_in(&fault.words)) {
-        fault.words = format!("the server refuses with SQLSTATE {code}");
+    if hidden.is_in(&fault.words) {
+        let words = "the server refuses in words that repeat the password";
+        return DbFault::new(fault.kind, words);
     }
     fault
 }
@@ -130,36 +140,29 @@ pub(super) fn insist<T>(
 ) -> Result<T, DbFault> {
     let (started, mut pause) = (Instant::now(), PAUSES.0);
     loop {
-        let done = attempt();
-        let left = longest.saturating_sub(started.elapsed());
-        match done {
+        let mut done = attempt();
+        let lasted = started.elapsed();
+        let left = longest.saturating_sub(lasted);
+        match &mut done {
             Err(fault) if fault.may_pass() && !left.is_zero() => {
-                wait.set(Some(fault.words));
+                wait.set(Some((started, fault.words.clone())));
                 rest(pause.min(left));
                 pause = PAUSES.1.min(pause * 2);
+                continue;
             }
-            done if pause == PAUSES.0 => return done,
-            done => {
-                wait.set(None);
-                let time = numbers::time(started.elapsed());
-                return done.map_err(|mut fault| {
-                    if fault.kind == DbFaultKind::Away {
-                        let why = fault.words;
-                        fault.words =
-                            format!("the ledger's server has not answered for {time} ({why})");
-                    }
-                    fault
-                });
+            Err(fault) if fault.kind == DbFaultKind::Away && !longest.is_zero() => {
+                let (time, why) = (numbers::time(lasted), &fault.words);
+                fault.words = format!("the ledger's server has not answered for {time} ({why})");
             }
+            _ => {}
         }
+        wait.set(None);
+        return done;
     }
 }
 
 /// Waits on a thread that has nothing else to do. Workers that lost the server together do not come back together.
-#[allow(
-    clippy::disallowed_methods,
-    reason = "on the ledger's or the reader's thread"
-)]
+#[allow(clippy::disallowed_methods, reason = "no call waits for it")]
 fn rest(time: Duration) {
     thread::sleep(time.mul_f64(f64::from(fastrand::u8(128..=255)) / 256.0));
 }
@@ -206,12 +209,11 @@ mod tests {
             ("no access with VHIwdWI0ZG9yJjM=", false),
         ] {
             let fault = DbFault::new(DbFaultKind::Refused, words);
-            let fault = without_password(fault, Some("28P01"), b"Tr0ub4dor&3");
+            let fault = without_password(fault, b"Tr0ub4dor&3");
             assert_eq!(fault.words == words, is_shown, "{words}");
-            assert!(is_shown || fault.words.ends_with("SQLSTATE 28P01"));
         }
         // There is none.
         let fault = DbFault::new(DbFaultKind::Refused, plain);
-        assert_eq!(without_password(fault, Some("28P01"), b"").words, plain);
+        assert_eq!(without_password(fault, b"").words, plain);
     }
 }

@@ -10,27 +10,36 @@ use std::fmt;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use postgres::Config;
-use postgres::config::{Host, SslMode};
+use tokio::runtime::Runtime;
+use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::{Client, Config};
 
 use crate::base::error::{Error, Result};
 use crate::base::own_file::read_small;
 
 /// How long connecting to one host may take, unless `connect_timeout` says it.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a connection may be silent before the server is asked for a sign of life; how often it then is, and how often in
-/// vain: together less than the time after which unanswered data breaks it.
-const IDLE: Duration = Duration::from_secs(5);
-const PROBES: (Duration, u32) = (Duration::from_secs(3), 3);
-const UNANSWERED: Duration = Duration::from_secs(15);
+/// How long a connection may be silent before the system asks the server for a sign of life. Firewalls forget connections that
+/// are silent for some minutes, as during a long command.
+const IDLE: Duration = Duration::from_secs(60);
 
 /// How the address of a database starts where it is not `postgresql://`, in lower case and without blanks.
 const ADDRESS_STARTS: &str =
     "postgres: postgresql: jdbc: host= hostaddr= server= datasource= dbname= user=";
 /// What stands in front of a password there.
 const PASSWORDS: &str = "password= passwd= pwd=";
+
+/// A connection, and what drives it.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) client: Client,
+    pub(super) runtime: Runtime,
+    /// How long the answer to a statement is waited for.
+    pub(super) patience: Duration,
+}
 
 /// Where a server and a database on it are, and how to connect to them. A `Config` does not show its password either.
 #[derive(Debug, Clone)]
@@ -40,6 +49,8 @@ pub(crate) struct ServerUrl {
     pub(super) authorities: Option<PathBuf>,
     /// Without the password.
     pub(super) shown: String,
+    /// The connection that all who have a clone of this use in turn, once it is made.
+    pub(super) connection: Arc<Mutex<Option<Connection>>>,
 }
 
 impl fmt::Display for ServerUrl {
@@ -115,12 +126,7 @@ impl ServerUrl {
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(CONNECT_TIMEOUT);
         }
-        config
-            .application_name("rescore")
-            .tcp_user_timeout(UNANSWERED)
-            .keepalives_idle(IDLE)
-            .keepalives_interval(PROBES.0)
-            .keepalives_retries(PROBES.1);
+        config.application_name("rescore").keepalives_idle(IDLE);
         let separator = if shown.is_empty() { "" } else { "?" };
         Ok(Self {
             config: Box::new(config),
@@ -128,6 +134,7 @@ impl ServerUrl {
                 .filter(|file| *file != "system")
                 .map(PathBuf::from),
             shown: format!("postgresql://{login}{place}{separator}{}", shown.join("&")),
+            connection: Arc::default(),
         })
     }
 

@@ -5,12 +5,15 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use tokio::time::Instant;
+
 use super::answers::ReadAnswer;
 use super::budget::CallLimit;
 use super::fault::DbFault;
 use super::server_url::ServerUrl;
 use crate::base::error::{Error, Result};
 use crate::base::money::Money;
+use crate::base::numbers;
 use crate::base::text::shown;
 
 /// Which answers are used.
@@ -154,7 +157,7 @@ pub(crate) struct LedgerAccount {
 pub(crate) struct ServerWait {
     /// How long at most.
     pub(crate) longest: Duration,
-    why: Arc<Mutex<Option<String>>>,
+    why: Arc<Mutex<Option<(Instant, String)>>>,
 }
 
 impl ServerWait {
@@ -166,15 +169,15 @@ impl ServerWait {
         }
     }
 
-    /// Why the run waits now, in the system's or the server's words; `None` while it does not.
+    /// How long it has waited, and why, in the system's or the server's words; `None` while it does not wait.
     pub(crate) fn why(&self) -> Option<String> {
-        { self.why.lock() }
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        let why = self.why.lock().unwrap_or_else(PoisonError::into_inner);
+        let (since, why) = why.as_ref()?;
+        Some(format!("{}: {why}", numbers::time(since.elapsed())))
     }
 
-    /// It waits for another reason, or no longer.
-    pub(super) fn set(&self, why: Option<String>) {
+    /// It waits, since then and for another reason, or no longer.
+    pub(super) fn set(&self, why: Option<(Instant, String)>) {
         *self.why.lock().unwrap_or_else(PoisonError::into_inner) = why;
     }
 }

@@ -27,7 +27,7 @@ pub(crate) struct ProgressSettings {
     pub(crate) concurrency: usize,
     /// The time limit for a call.
     pub(crate) timeout: Duration,
-    /// Says why the ledger's server is waited for, while it is.
+    /// Says for how long the ledger's server has been waited for, and why, while it is.
     pub(crate) ledger_wait: Box<dyn Fn() -> Option<String> + Send>,
 }
 
@@ -235,7 +235,7 @@ fn wait_reasons(
     let all_wait = if counts.cancelled.is_some() {
         Some("stopping".to_owned())
     } else if let Some(why) = ledger_wait {
-        Some(format!("waiting for the ledger's server: {why}"))
+        Some(format!("waiting for the ledger's server for {why}"))
     } else if let Some((left, pause)) = counts.pause_left(now) {
         Some(paused(left, pause))
     } else if let Some(outage) = &counts.state.outage {

@@ -4,7 +4,7 @@ use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt as _, chown};
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 /// Of its user `ledger`, over the network; nobody needs it over the socket.
@@ -97,8 +97,8 @@ impl Cluster {
     pub(crate) fn sql(&self, statements: &str) {
         let (directory, port) = (self.directory.display(), self.port);
         let server = format!("host={directory} port={port} user=ledger dbname=postgres");
-        let mut client = ::postgres::Client::connect(&server, ::postgres::NoTls).unwrap();
-        client.batch_execute(statements).unwrap();
+        let stop = "-vON_ERROR_STOP=1";
+        self.program("psql", &["-X", &server, stop, "-c", statements]);
     }
 }
 
@@ -135,5 +135,7 @@ fn programs() -> Option<PathBuf> {
     found
         .into_iter()
         .rev()
-        .find(|it| it.join("initdb").exists())
+        .find_map(|it| it.join("initdb").canonicalize().ok())?
+        .parent()
+        .map(Path::to_owned)
 }

@@ -10,9 +10,11 @@
 )]
 
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::fs::{PermissionsExt as _, chown};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 
 #[path = "../../../tests/support/postgres.rs"]
@@ -224,6 +226,76 @@ fn a_server_that_stays_away_is_waited_for_and_then_the_run_says_what_is_lost() {
     assert!(run.write(&work).is_ok());
 }
 
+/// A proxy in front of a server, which hangs as long as this is true: its port.
+fn proxy(server: u16, hangs: &Arc<AtomicBool>) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (port, hangs) = (listener.local_addr().unwrap().port(), Arc::clone(hangs));
+    let pass_on = move |mut from: TcpStream, mut to: TcpStream| {
+        let hangs = Arc::clone(&hangs);
+        thread::spawn(move || {
+            let mut bytes = [0; 4_096];
+            loop {
+                let read = from.read(&mut bytes).unwrap_or(0);
+                while hangs.load(Ordering::Relaxed) {
+                    thread::sleep(Duration::from_millis(10));
+                }
+                if read == 0 || to.write_all(&bytes[..read]).is_err() {
+                    return drop(to.shutdown(Shutdown::Both));
+                }
+            }
+        });
+    };
+    thread::spawn(move || {
+        for client in listener.incoming() {
+            let client = client.unwrap();
+            let server = TcpStream::connect(("127.0.0.1", server)).unwrap();
+            pass_on(client.try_clone().unwrap(), server.try_clone().unwrap());
+            pass_on(server, client);
+        }
+    });
+    port
+}
+
+#[test]
+fn a_run_needs_one_connection_and_replaces_one_that_hangs() {
+    let Some(cluster) = Cluster::start() else {
+        return;
+    };
+    init(&cluster.url(None, "")).unwrap();
+    cluster.sql(
+        "CREATE ROLE scorer LOGIN PASSWORD 'x' CONNECTION LIMIT 1;
+        GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO scorer",
+    );
+    let hangs = Arc::new(AtomicBool::new(false));
+    let port = proxy(cluster.port, &hangs);
+    let url = ServerUrl::parse(&format!("postgresql://scorer:x@127.0.0.1:{port}/postgres"));
+    let settings = LedgerSettings {
+        wait: ServerWait::new(Duration::from_secs(60)),
+        location: LedgerLocation::Server(url.unwrap()),
+        ..settings(Path::new("unused"), "a.csv", Reuse::All)
+    };
+    let mut run = Run::start_with(&settings).unwrap();
+    run.keep_answers(&[1]);
+    assert_eq!(score(&run.look_up(&[1])[0]), Some(1));
+    hangs.store(true, Ordering::Relaxed);
+    let why = thread::scope(|scope| {
+        let why = scope.spawn(|| {
+            loop {
+                if let Some(why) = settings.wait.why() {
+                    hangs.store(false, Ordering::Relaxed);
+                    return why;
+                }
+                thread::sleep(Duration::from_millis(10));
+            }
+        });
+        run.keep_answers(&[2]);
+        why.join().unwrap()
+    });
+    assert!(why.ends_with("no answer within 20 s"), "{why}");
+    assert_eq!(settings.wait.why(), None);
+    assert_eq!(score(&run.look_up(&[2])[0]), Some(2));
+}
+
 #[test]
 fn runs_on_two_hosts_to_outputs_of_one_path_do_not_take_each_other_for_themselves() {
     let Some(Schema { url }) = Schema::shared() else {
@@ -338,12 +410,12 @@ fn a_run_a_look_and_people_who_look_after_it_see_the_same_ledger() {
 
 #[test]
 fn a_server_that_accepts_connections_and_says_nothing_is_given_up() {
-    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap();
     let url = format!("postgresql://ledger@{address}/x?connect_timeout=1");
     let error = init(&ServerUrl::parse(&url).unwrap()).unwrap_err();
     assert_eq!(error.exit().code(), 3);
-    assert!(error.report().contains("it does not answer"));
+    assert!(error.report().contains("no answer within"));
 }
 
 #[test]
