@@ -198,7 +198,7 @@ impl<S> Engine<S> {
     ) -> Pin<Box<dyn Future<Output = Result<(), Ending>> + 'a>> {
         Box::pin(async move {
             loop {
-                let claimed = self.claim(vec![call.key], Urgency::Now).await;
+                let claimed = self.claim(vec![call.key], 1, Urgency::Now).await;
                 let claimed = claimed.map_err(|stop| (None, Some(stop)))?;
                 match claimed.results.into_iter().next() {
                     Some(ClaimResult::Ours { taken_over }) => {
@@ -216,7 +216,7 @@ impl<S> Engine<S> {
                             return Err((Some(self.known(known)), None));
                         }
                     }
-                    Some(ClaimResult::Taken) | None => {}
+                    Some(ClaimResult::Taken | ClaimResult::Free) | None => {}
                 }
                 let waited = self.gate.back_off(LOOKED_AT_AGAIN).await;
                 waited.map_err(|Closed| (None, None))?;

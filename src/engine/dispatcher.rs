@@ -74,8 +74,8 @@ pub(crate) async fn run<S: Service>(
         while let Some((call, permit)) = dispatcher.start_now() {
             scoring.push(engine.score(call, permit));
         }
-        if let Some((requests, urgency)) = dispatcher.claim_now() {
-            claiming.push(engine.claim(requests, urgency));
+        if let Some((requests, most, urgency)) = dispatcher.claim_now() {
+            claiming.push(engine.claim(requests, most, urgency));
         }
         if dispatcher.is_done() {
             break;
@@ -258,8 +258,8 @@ impl<'a, S: Service> Dispatcher<'a, S> {
         None
     }
 
-    /// The requests to claim now, before their calls.
-    pub(super) fn claim_now(&mut self) -> Option<(Vec<RequestKey>, Urgency)> {
+    /// The requests to claim now, before their calls, up to how many of them.
+    pub(super) fn claim_now(&mut self) -> Option<(Vec<RequestKey>, usize, Urgency)> {
         if self.is_stopping() {
             return None;
         }

@@ -379,16 +379,17 @@ impl<S> Engine<S> {
         }
     }
 
-    /// Claims requests.
+    /// Claims the first `most` of these requests that are free, and looks all of them up.
     ///
     /// # Errors
     /// The ledger cannot be written, so the run must stop.
     pub(super) async fn claim(
         &self,
         requests: Vec<RequestKey>,
+        most: usize,
         urgency: Urgency,
     ) -> Result<Claimed, Stop> {
-        let claimed = self.ledger.claim(requests, urgency).await;
+        let claimed = self.ledger.claim(requests, most, urgency).await;
         claimed.map_err(Stop::of_ledger)
     }
 }

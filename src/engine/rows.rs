@@ -55,6 +55,8 @@ pub(super) struct Rows<'a, S> {
     claiming: usize,
     /// Rows whose requests another run calls for, each with the time to ask again; the first is due first.
     taken: VecDeque<(Instant, RowCall)>,
+    /// Whether other runs ask for the same: the last claims found what these have paid for, or call for.
+    has_others: bool,
     /// How many of those were reported last.
     reported: usize,
     /// How many calls have started since then.
@@ -79,6 +81,7 @@ impl<'a, S> Rows<'a, S> {
             claimed: 0,
             claiming: 0,
             taken: VecDeque::new(),
+            has_others: false,
             reported: 0,
             started: (0, time),
             soon: 0,
@@ -234,15 +237,17 @@ impl<'a, S> Rows<'a, S> {
         }
     }
 
-    /// The requests to claim now, if there are any, and none is being claimed: once half of those that are claimed have been
-    /// called for, as few large batches cost less than many small ones, or where some must be claimed again. Rows that need no
-    /// call are admitted with them.
+    /// The requests to claim now, up to how many of them, if there are any, and none is being claimed: once half of those that are
+    /// claimed have been called for, as few large batches cost less than many small ones, or where some must be claimed again. Rows
+    /// that need no call are admitted with them. Where other runs ask for the same, more are looked up.
     ///
     /// # Errors
     /// The run must stop: too many rows have failed, or the ledger cannot be read.
-    pub(super) fn next_claims(&mut self) -> Result<Option<(Vec<RequestKey>, Urgency)>, Stop> {
+    pub(super) fn next_claims(
+        &mut self,
+    ) -> Result<Option<(Vec<RequestKey>, usize, Urgency)>, Stop> {
         let ahead = self.claims_ahead();
-        let has_room = self.gather_calls(ahead)?;
+        let has_room = self.gather_calls(if self.has_others { MOST } else { ahead })?;
         let now = self.time;
         let is_due = |(at, _): &(Instant, RowCall)| *at <= now;
         let is_again = self.taken.front().is_some_and(is_due);
@@ -266,7 +271,8 @@ impl<'a, S> Rows<'a, S> {
             .map(|call| call.key)
             .collect();
         self.claiming = requests.len();
-        Ok((!requests.is_empty()).then_some((requests, urgency)))
+        let most = ahead.saturating_sub(self.claimed);
+        Ok((!requests.is_empty()).then_some((requests, most, urgency)))
     }
 
     /// Admits rows for the next claims, up to `ahead` of them, also while others are being claimed: rows behind them may
@@ -289,7 +295,8 @@ impl<'a, S> Rows<'a, S> {
     pub(super) fn claimed(&mut self, claimed: Claimed) -> Result<(), Stop> {
         let Claimed { worker, results } = claimed;
         self.look_at_lease();
-        let mut known = Vec::new();
+        let (mut known, mut free) = (Vec::new(), Vec::new());
+        self.has_others = false;
         // Those that are ours follow the ones that were claimed before.
         self.calls.rotate_left(self.claimed);
         self.claiming = 0;
@@ -305,11 +312,21 @@ impl<'a, S> Rows<'a, S> {
                     self.calls.push_back(call);
                     self.claimed += 1;
                 }
-                ClaimResult::Taken => self.taken.push_back((self.time + ASKED_AGAIN, call)),
-                ClaimResult::Known(found) => known.push((call.row, found)),
+                ClaimResult::Taken => {
+                    self.has_others = true;
+                    self.taken.push_back((self.time + ASKED_AGAIN, call));
+                }
+                ClaimResult::Known(found) => {
+                    self.has_others |= !found.is_own;
+                    known.push((call.row, found));
+                }
+                ClaimResult::Free => free.push(call),
             }
         }
         self.calls.rotate_right(self.claimed);
+        for call in free.into_iter().rev() {
+            self.calls.insert(self.claimed, call);
+        }
         let taken = self.taken.len();
         if mem::replace(&mut self.reported, taken) != taken {
             self.emit(Event::RowsTaken { rows: taken as u64 });

@@ -132,12 +132,11 @@ impl Claims {
         self.left.extend(requests);
     }
 
-    /// Claims these requests for this start, except for those of others: these, and those that had been left to nobody.
+    /// Claims these requests for this start, of which no other one has any: those that had been left to nobody.
     ///
     /// What was left stays so beside our claim until our call has ended: we may be killed before we make it.
-    pub(super) fn claim(&mut self, requests: &Requests) -> (Requests, Requests) {
-        let of_others = self.of(Holder::Other, requests);
-        let new = &(requests - &of_others) - &self.of(Holder::Us, requests);
+    pub(super) fn claim(&mut self, requests: &Requests) -> Requests {
+        let new = requests - &self.of(Holder::Us, requests);
         let taken_over = self.of(Holder::Nobody, &new);
         // A start whose lease has ended may come back, and must not find them.
         self.remove(Holder::Nobody, &taken_over);
@@ -148,7 +147,7 @@ impl Claims {
             ours.requests.extend(new);
             ours.is_changed = true;
         }
-        (of_others, taken_over)
+        taken_over
     }
 
     /// Stores the changes, for this start of a run.

@@ -67,6 +67,8 @@ pub(super) struct Group {
     pub(super) unanswered: Vec<(RequestKey, Unanswered)>,
     /// After all that, these are looked up again, and claimed if nothing is known. None of them is among the records.
     pub(super) claims: Vec<RequestKey>,
+    /// No more of these are claimed, from the first on.
+    pub(super) most: Option<usize>,
     /// The service has shown another limit, or that there is none.
     pub(super) limit: Option<KnownLimit>,
 }
@@ -83,6 +85,8 @@ pub(crate) enum ClaimResult {
     Known(LookupResult),
     /// Another run calls for it now.
     Taken,
+    /// Nothing is known, and enough others were claimed.
+    Free,
 }
 
 /// The run that starts now, or is under way.
@@ -305,7 +309,7 @@ impl RunRecord {
             // On a full disk no new calls start.
             let asked = if database.is_full() { &[] } else { &group.claims[..] };
             let found = database.find(&self.scope, asked)?;
-            results = claim(&mut claims, asked, found);
+            results = claim(&mut claims, asked, group.most, found);
             spending.stored = (self.spending.stored + claims.granted + again)
                 .saturating_sub(not_made);
             let answers = group.records.iter();
@@ -434,13 +438,23 @@ fn fingerprints<'k>(keys: impl IntoIterator<Item = &'k RequestKey>) -> Requests 
     keys.into_iter().map(RequestKey::fingerprint).collect()
 }
 
-/// Claims those requests about which nothing is known.
-fn claim(claims: &mut Claims, keys: &[RequestKey], found: Vec<LookupResult>) -> Vec<ClaimResult> {
+/// Claims the first requests about which nothing is known and that no other run has, up to `most` of them.
+fn claim(
+    claims: &mut Claims,
+    keys: &[RequestKey],
+    most: Option<usize>,
+    found: Vec<LookupResult>,
+) -> Vec<ClaimResult> {
     let unknown = { keys.iter().zip(&found) }.filter(|(_, found)| found.known.is_none());
-    let (of_others, taken_over) = claims.claim(&fingerprints(unknown.map(|(key, _)| key)));
+    let unknown = unknown.map(|(key, _)| key.fingerprint());
+    let of_others = claims.of(Holder::Other, &unknown.clone().collect());
+    let free = unknown.filter(|request| !of_others.contains(request));
+    let ours: Requests = free.take(most.unwrap_or(usize::MAX)).collect();
+    let taken_over = claims.claim(&ours);
     let result = |(key, found): (&RequestKey, LookupResult)| match key.fingerprint() {
         _ if found.known.is_some() => ClaimResult::Known(found),
         request if of_others.contains(&request) => ClaimResult::Taken,
+        request if !ours.contains(&request) => ClaimResult::Free,
         request => ClaimResult::Ours {
             taken_over: taken_over.contains(&request),
         },

@@ -278,14 +278,15 @@ impl LedgerWriter {
         self.shared.lock().given_up.take()
     }
 
-    /// Claims requests, after another look at each: what became of one may be known by now, or another run may be about to
-    /// call for it.
+    /// Claims the first `most` of these requests that are free, after another look at each: what became of one may be known by now,
+    /// or another run may be about to call for it.
     ///
     /// # Errors
     /// As [`Self::keep`].
     pub(crate) async fn claim(
         &self,
         requests: Vec<RequestKey>,
+        most: usize,
         urgency: Urgency,
     ) -> Result<Claimed> {
         if let Some(memory) = &self.memory {
@@ -296,6 +297,8 @@ impl LedgerWriter {
         let (done, claimed) = oneshot::channel();
         self.shared.send(urgency, |batch| {
             batch.claimed.push((requests.len(), done));
+            let earlier = batch.group.most.unwrap_or(0);
+            batch.group.most = Some(earlier.saturating_add(most));
             batch.group.claims.extend(requests);
         })?;
         claimed.await.map_err(|_| thread_is_gone())?

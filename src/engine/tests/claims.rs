@@ -86,8 +86,12 @@ impl OtherRun {
         let (running, writer) = ledger.start().unwrap();
         let request = |row: &u64| keys.key(&Scripted::body(*row));
         let requests: Vec<_> = rows.iter().map(request).collect();
-        let (claimed, writer) =
-            elsewhere(async move || (writer.claim(requests, Urgency::Now).await, writer));
+        let (claimed, writer) = elsewhere(async move || {
+            (
+                writer.claim(requests, usize::MAX, Urgency::Now).await,
+                writer,
+            )
+        });
         let ours = ClaimResult::Ours { taken_over: false };
         assert!(claimed.unwrap().results.iter().all(|it| *it == ours));
         Self {

@@ -157,6 +157,7 @@ fn play(path: &Path, steps: &[Step]) -> Result<(), TestCaseError> {
                             prop_assert!(!model.known.contains_key(request) && !is_taken);
                             prop_assert_eq!(taken_over, model.claim(run, *request));
                         }
+                        ClaimResult::Free => prop_assert!(false, "it is to be claimed"),
                     }
                 }
             }
@@ -269,6 +270,26 @@ fn check_many_answers(path: &Path) {
     for (request, found) in all.iter().zip(run.look_up(&all)) {
         let more = if *request % 7 == 0 { ANSWERS } else { 0 };
         assert_eq!(score(&found), Some(request + more));
+    }
+}
+
+#[test]
+fn the_first_free_requests_are_claimed_and_no_more_than_asked_for() {
+    for place in places() {
+        let start = |name| Run::start(&place.path, name, Reuse::All).unwrap();
+        let (mut other, mut run) = (start("a.csv"), start("b.csv"));
+        other.keep_answers(&[1]);
+        other.claim(&[2]);
+        let group = Group {
+            claims: [1, 2, 3, 4, 5].map(|request| run.key(request)).to_vec(),
+            most: Some(2),
+            ..Group::default()
+        };
+        let results = run.write(&group).unwrap();
+        assert!(matches!(&results[0], ClaimResult::Known(found) if score(found) == Some(1)));
+        let ours = ClaimResult::Ours { taken_over: false };
+        let expected = [ClaimResult::Taken, ours.clone(), ours, ClaimResult::Free];
+        assert_eq!(results[1..], expected);
     }
 }
 

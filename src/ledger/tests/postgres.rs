@@ -136,6 +136,7 @@ fn four_runs_claim_each_request_once() {
                     }
                     ClaimResult::Known(found) => assert_eq!(score(&found), Some(*request)),
                     ClaimResult::Taken => {}
+                    ClaimResult::Free => panic!("it is to be claimed"),
                 }
             }
             // Half of them stay claimed.
