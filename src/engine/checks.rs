@@ -95,14 +95,15 @@ impl AnswerChecks {
         self.file = file;
     }
 
-    /// Checks an answer to the request with this fingerprint against those before it. If they are mixed up, returns the requests
-    /// whose answers cannot be trusted: first all whose ids have repeated, then each that comes with a known id.
+    /// Checks an answer to the request with this fingerprint against those before it. If its id has repeated, returns the
+    /// requests whose answers cannot be trusted: none, or once answers are mixed up, first all whose ids have repeated, then
+    /// each that comes with a known id.
     pub(super) fn check(
         &mut self,
         (row, request): (RowNumber, i64),
         answer: &Answer,
         events: &Events,
-    ) -> Vec<i64> {
+    ) -> Option<Vec<i64>> {
         let first_use = FirstUse {
             file: self.file,
             row,
@@ -125,8 +126,11 @@ impl AnswerChecks {
         if is_below && !mem::replace(&mut self.below_zero, true) {
             events.emit(Event::ScoreBelowZero { row });
         }
-        let distrusted = { self.is_mixed_up }.then(|| mem::take(&mut self.repeated));
-        distrusted.unwrap_or_default()
+        repeated?;
+        if !self.is_mixed_up {
+            return Some(Vec::new());
+        }
+        Some(mem::take(&mut self.repeated))
     }
 
     /// The fields that the first answers lacked, once; this answer is one of them.

@@ -246,10 +246,13 @@ impl<S: Service> Engine<S> {
         }
         unproven.retain(|(ended, _)| *ended > began);
         let asked = (call.row, call.key.fingerprint());
-        let mixed_up = answers.check(asked, answer, &self.events);
-        if !mixed_up.is_empty() && give_up.stops_by_itself() {
-            self.ledger.distrust(mixed_up);
-            return Some(stop::mixed_up(&self.limits.host).not_kept(answers.file));
+        match answers.check(asked, answer, &self.events) {
+            Some(mixed_up) if mixed_up.is_empty() => self.service.renew_connections(),
+            Some(mixed_up) if give_up.stops_by_itself() => {
+                self.ledger.distrust(mixed_up);
+                return Some(stop::mixed_up(&self.limits.host).not_kept(answers.file));
+            }
+            _ => {}
         }
         let missing = answers.missing_fields(answer)?;
         if missing.level && give_up.stops_by_itself() {

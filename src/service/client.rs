@@ -104,28 +104,30 @@ impl Client {
             let mut request = Request::new(Method::POST, self.endpoint.url().clone());
             request.headers_mut().clone_from(&self.key.borrow().headers);
             *request.body_mut() = Some(sent.clone().into());
-            // The first client could be built, so each further one can be, too.
-            let client = { self.connections.client() }
+            // The first pool could be built, so each further one can be, too.
+            let pool = { self.connections.pool() }
                 .map_err(|error| TransportFault::Unreachable(error.to_string()))?;
-            let mut response = match client.client.execute(request).await {
+            let mut response = match pool.client.execute(request).await {
                 Ok(response) => response,
                 Err(error) => {
-                    let by_reuse = network_fault::is_unanswered(&error) && self.connections.broke();
-                    let fault = match self.fault(error) {
-                        TransportFault::Broken(words) if by_reuse => TransportFault::Stale(words),
-                        fault => fault,
+                    let port = network_fault::unanswered_on(&error);
+                    let fault = match (self.fault(error), port) {
+                        (TransportFault::Broken(words), Some(port))
+                            if self.connections.broke(&pool, port) =>
+                        {
+                            TransportFault::Stale(words)
+                        }
+                        (fault, _) => fault,
                     };
                     match fault {
-                        TransportFault::ConnectionEnded(_) => {
-                            self.connections.left_out_call(&client);
-                        }
+                        TransportFault::ConnectionEnded(_) => self.connections.left_out_call(&pool),
                         TransportFault::WantsHttp1 => self.connections.use_http1(),
                         _ => {}
                     }
                     return Err(fault);
                 }
             };
-            self.connections.answered(&client, &response);
+            self.connections.answered(&pool, &response);
             let status = response.status().as_u16();
             let (mut body, mut cut) = (BytesMut::new(), false);
             loop {
@@ -197,6 +199,10 @@ impl Service for Client {
 
     fn longest_call(&self) -> Duration {
         self.timeout
+    }
+
+    fn renew_connections(&self) {
+        self.connections.replace_all();
     }
 }
 

@@ -4,7 +4,7 @@
 //! It must not know what is sent on them.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::rc::Rc;
@@ -34,11 +34,11 @@ pub(super) const POOL_IDLE: Duration = Duration::from_secs(4);
 /// servers allow at least this many.
 const STREAMS: usize = 100;
 
-/// Calls per HTTP/1.1 connection, on average, after which a client is replaced. HTTP/1.1 has no
-/// numbers that tell whose an answer is: if a server sends one twice, each later answer on that
-/// connection is taken for that of the next call. So this many rows can be wrong at most, and not
-/// all until the end of the run.
-const CALLS_PER_CONNECTION: usize = 100;
+/// Answers on one HTTP/1.1 connection after which the connections are replaced. HTTP/1.1 has no numbers that tell whose an
+/// answer is: if another user's comes in between, each later one on that connection is taken for that of the next call. One
+/// that comes twice shows by its id, and the connections are replaced at once. For any other, this many rows can be wrong, and
+/// not all until the end of the run.
+const ANSWERS_PER_CONNECTION: usize = 10_000;
 
 /// After this number of breaks, connections are no longer reused.
 const MOST_BREAKS: u32 = 3;
@@ -46,37 +46,30 @@ const MOST_BREAKS: u32 = 3;
 /// The time limit for one connection attempt. A host that is there answers far sooner.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The connections. Clients are added as the calls need them, each with connections of its own.
+/// The connections. Pools are added as the calls need them.
 ///
 /// The library does not reuse connections that were idle for long. But it uses a clock that stops
 /// while a laptop sleeps, and afterwards the first calls would be sent on connections that the
 /// server has long forgotten. So after a pause by the wall clock, all connections are made again.
 pub(super) struct Connections {
     options: ClientOptions,
-    clients: RefCell<Vec<Rc<PooledClient>>>,
+    pools: RefCell<Vec<Rc<Pool>>>,
     pub(super) used: Cell<SystemTime>,
-    /// Whether an answer has come since the last break that was counted.
-    answered: Cell<bool>,
-    /// Breaks since a connection brought a second answer.
+    /// Pools with a connection that broke when it was used again, since a connection brought a second answer.
     breaks: Cell<u32>,
-    /// Connections that have brought one answer since then, each of which may break when it is used
-    /// again.
-    used_once: Cell<usize>,
     /// How many calls an HTTP/2 connection takes before the server ends it, if that was seen.
     calls_taken: Cell<usize>,
     /// The service refuses HTTP/2.
     http1: Cell<bool>,
 }
 
-/// A client of the library, and what is known of its connections.
-pub(super) struct PooledClient {
+/// A client of the library with its connections, and what is known of them.
+pub(super) struct Pool {
     pub(super) client: reqwest::Client,
-    /// Our ends of the connections that brought an answer.
-    ports: RefCell<HashSet<u16>>,
+    /// How many answers each connection brought, by the port of our end.
+    answers: RefCell<HashMap<u16, usize>>,
     /// How many calls it was given.
     calls: Cell<usize>,
-    /// How many answers came over HTTP/1.1.
-    answers: Cell<usize>,
     /// How many of them its HTTP/2 connection did not take, as it had ended.
     left_out: Cell<usize>,
 }
@@ -91,110 +84,103 @@ pub(super) struct ClientOptions {
 
 impl Connections {
     pub(super) fn new(options: ClientOptions) -> Result<Self> {
-        let client = options.client(true, false);
-        let client =
-            client.map_err(|e| Error::usage("cannot set up the HTTP client").because(e))?;
+        let pool = options.pool(true, false);
+        let pool = pool.map_err(|e| Error::usage("cannot set up the HTTP client").because(e))?;
         Ok(Self {
             options,
-            clients: RefCell::new(vec![Rc::new(client)]),
+            pools: RefCell::new(vec![Rc::new(pool)]),
             used: Cell::new(SystemTime::now()),
-            answered: Cell::new(false),
             breaks: Cell::new(0),
-            used_once: Cell::new(0),
             calls_taken: Cell::new(usize::MAX),
             http1: Cell::new(false),
         })
     }
 
-    /// The client for a call that starts now: the first one with a free stream. The caller drops it
-    /// when the call is over, as the calls of a client are counted by its references. Clients that
+    /// The pool for a call that starts now: the first one with a free stream. The caller drops it
+    /// when the call is over, as the calls of a pool are counted by its references. Pools that
     /// are no longer needed get no calls, and close their connections.
-    pub(super) fn client(&self) -> reqwest::Result<Rc<PooledClient>> {
+    pub(super) fn pool(&self) -> reqwest::Result<Rc<Pool>> {
         let now = SystemTime::now();
         // A clock that was set back says nothing.
-        let rest = now.duration_since(self.used.replace(now));
-        let mut clients = self.clients.borrow_mut();
-        if rest.unwrap_or_default() > POOL_IDLE {
-            clients.clear();
+        let idle = now.duration_since(self.used.replace(now));
+        if idle.unwrap_or_default() > POOL_IDLE {
+            self.replace_all();
         }
-        let most = self.calls_taken.get();
-        clients.retain(|client| !client.is_worn() && client.calls.get() < most);
-        let free = { clients.iter() }.find(|client| Rc::strong_count(client) <= STREAMS);
-        let client = if let Some(client) = free {
-            Rc::clone(client)
+        let mut pools = self.pools.borrow_mut();
+        pools.retain(|pool| pool.left_out.get() == 0 && pool.calls.get() < self.calls_taken.get());
+        let free = pools.iter().find(|pool| Rc::strong_count(pool) <= STREAMS);
+        let pool = if let Some(pool) = free {
+            Rc::clone(pool)
         } else {
             let reuses = self.breaks.get() < MOST_BREAKS;
-            let client = Rc::new(self.options.client(reuses, self.http1.get())?);
-            clients.push(Rc::clone(&client));
-            client
+            let pool = Rc::new(self.options.pool(reuses, self.http1.get())?);
+            pools.push(Rc::clone(&pool));
+            pool
         };
-        client.calls.set(client.calls.get() + 1);
-        Ok(client)
+        pool.calls.set(pool.calls.get() + 1);
+        Ok(pool)
     }
 
-    /// The server ended this client's HTTP/2 connection before it took a call. Further connections get as many calls as it took
+    /// All calls that start from now on get new connections.
+    pub(super) fn replace_all(&self) {
+        self.pools.borrow_mut().clear();
+    }
+
+    /// The same for those of one pool. Returns whether it still got calls.
+    fn replace(&self, pool: &Rc<Pool>) -> bool {
+        let mut pools = self.pools.borrow_mut();
+        let found = pools.iter().position(|other| Rc::ptr_eq(other, pool));
+        found.map(|at| pools.remove(at)).is_some()
+    }
+
+    /// The server ended this pool's HTTP/2 connection before it took a call. Further connections get as many calls as it took
     /// of those that it was given: more would be sent for nothing.
-    pub(super) fn left_out_call(&self, client: &PooledClient) {
-        client.left_out.set(client.left_out.get() + 1);
-        let taken = client.calls.get().saturating_sub(client.left_out.get());
+    pub(super) fn left_out_call(&self, pool: &Pool) {
+        pool.left_out.set(pool.left_out.get() + 1);
+        let taken = pool.calls.get().saturating_sub(pool.left_out.get());
         self.calls_taken.set(taken.max(1));
     }
 
     /// The service refuses HTTP/2: from now on connections are made for HTTP/1.1.
     pub(super) fn use_http1(&self) {
         if !self.http1.replace(true) {
-            self.clients.borrow_mut().clear();
+            self.replace_all();
         }
     }
 
-    /// An answer came from this client.
-    pub(super) fn answered(&self, by: &PooledClient, answer: &reqwest::Response) {
-        self.answered.set(true);
-        if answer.version() < reqwest::Version::HTTP_2 {
-            by.answers.set(by.answers.get() + 1);
-        }
+    /// An answer came on a connection of this pool.
+    pub(super) fn answered(&self, pool: &Rc<Pool>, answer: &reqwest::Response) {
         let Some(way) = answer.extensions().get::<HttpInfo>() else {
             return;
         };
-        let is_first = by.ports.borrow_mut().insert(way.local_addr().port());
-        if self.breaks.get() == MOST_BREAKS {
-            return;
-        }
-        if is_first {
-            self.used_once.set(self.used_once.get() + 1);
-        } else {
+        let mut answers = pool.answers.borrow_mut();
+        let count = answers.entry(way.local_addr().port()).or_default();
+        *count += 1;
+        if *count > 1 && self.breaks.get() < MOST_BREAKS {
             self.breaks.set(0);
-            self.used_once.set(0);
+        }
+        if *count >= ANSWERS_PER_CONNECTION && answer.version() < reqwest::Version::HTTP_2 {
+            self.replace(pool);
         }
     }
 
-    /// A connection broke before a byte of the answer. That is how it looks if a server closes a
-    /// connection after each answer without saying so, just when the next call is sent on it. It
-    /// counts if an answer came since the last one: if a server breaks all connections together, it
-    /// is not their reuse. If no connection brings a second answer in between, no call loses
-    /// anything when they are no longer reused. Returns whether it was probably the reuse, and so says
+    /// The connection at this port broke before a byte of an answer. If it had brought one answer, that is how it looks if a
+    /// server closes a connection after each answer without saying so, just when the next call is sent on it. Connections that
+    /// break together count once, as a server that restarts breaks them all. If no connection brings a second answer in
+    /// between, no call loses anything when they are no longer reused. Returns whether it was probably the reuse, and so says
     /// nothing about the service.
-    pub(super) fn broke(&self) -> bool {
-        if self.breaks.get() < MOST_BREAKS && self.answered.replace(false) {
+    pub(super) fn broke(&self, pool: &Rc<Pool>, port: u16) -> bool {
+        let was_reused = pool.answers.borrow().get(&port) == Some(&1);
+        // The call that goes again gets a connection that nothing came over yet.
+        if was_reused && self.breaks.get() < MOST_BREAKS && self.replace(pool) {
             self.breaks.set(self.breaks.get() + 1);
-            // The call that goes again gets a connection that nothing came over yet.
-            self.clients.borrow_mut().clear();
         }
-        let others = self.used_once.get().checked_sub(1);
-        others.map(|others| self.used_once.set(others)).is_some()
-    }
-}
-
-impl PooledClient {
-    /// Whether its connections have carried enough calls to be replaced, or have ended.
-    fn is_worn(&self) -> bool {
-        let connections = self.ports.borrow().len().max(1);
-        self.left_out.get() > 0 || self.answers.get() >= connections * CALLS_PER_CONNECTION
+        was_reused
     }
 }
 
 impl ClientOptions {
-    fn client(&self, reuses: bool, http1: bool) -> reqwest::Result<PooledClient> {
+    fn pool(&self, reuses: bool, http1: bool) -> reqwest::Result<Pool> {
         let mut builder = reqwest::Client::builder()
             // For proxies, when they are asked for a connection. Calls have headers of their own.
             .user_agent(USER_AGENT)
@@ -227,11 +213,10 @@ impl ClientOptions {
             // A machine without certificates, such as a small container, is enough for the sandbox.
             None => builder.tls_certs_only([]),
         };
-        Ok(PooledClient {
+        Ok(Pool {
             client: builder.build()?,
-            ports: RefCell::default(),
+            answers: RefCell::default(),
             calls: Cell::new(0),
-            answers: Cell::new(0),
             left_out: Cell::new(0),
         })
     }

@@ -25,6 +25,9 @@ pub(crate) trait Service {
 
     /// The time limit for a call: after this it has ended, one way or the other.
     fn longest_call(&self) -> Duration;
+
+    /// Calls that start from now on get new connections: one may be an answer ahead of its requests.
+    fn renew_connections(&self);
 }
 
 /// The result of looking for a new key.

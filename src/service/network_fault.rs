@@ -7,6 +7,7 @@ use std::error::Error as StdError;
 use std::io;
 use std::iter::successors;
 
+use hyper_util::client::legacy::connect::HttpInfo;
 use rustls::{AlertDescription, CertificateError};
 
 use super::endpoint::Endpoint;
@@ -82,13 +83,18 @@ fn unprocessed(error: &reqwest::Error) -> Option<TransportFault> {
     }
 }
 
-/// Whether the connection ended after the request was sent, and before anything was answered.
-pub(super) fn is_unanswered(error: &reqwest::Error) -> bool {
+/// If the connection ended after the request was sent, and before anything was answered: the port of our end.
+pub(super) fn unanswered_on(error: &reqwest::Error) -> Option<u16> {
     use io::ErrorKind::{BrokenPipe, ConnectionReset};
     let ended = find::<hyper::Error>(error).is_some_and(hyper::Error::is_incomplete_message);
     let reset = || find::<io::Error>(error).map(|error| unwrapped(error).kind());
-    error.is_request()
-        && (ended || reset().is_some_and(|kind| [BrokenPipe, ConnectionReset].contains(&kind)))
+    if !ended && !reset().is_some_and(|kind| [BrokenPipe, ConnectionReset].contains(&kind)) {
+        return None;
+    }
+    let mut way = hyper::http::Extensions::new();
+    let error = find::<hyper_util::client::legacy::Error>(error)?;
+    error.connect_info()?.get_extras(&mut way);
+    Some(way.get::<HttpInfo>()?.local_addr().port())
 }
 
 /// Nothing was sent.

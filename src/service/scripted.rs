@@ -207,6 +207,8 @@ impl Service for Scripted {
     fn longest_call(&self) -> Duration {
         Self::LONGEST_CALL
     }
+
+    fn renew_connections(&self) {}
 }
 
 fn verdict(row: u64) -> Reply {

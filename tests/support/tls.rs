@@ -25,13 +25,20 @@ fn file(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// A server that gives every user the right verdict over TLS, and a count of its requests.
-pub(crate) fn start(certificate: &str) -> (SocketAddr, Arc<AtomicUsize>) {
+/// What a server has counted.
+#[derive(Default)]
+pub(crate) struct Served {
+    pub(crate) handshakes: AtomicUsize,
+    pub(crate) requests: AtomicUsize,
+}
+
+/// A server that gives every user the right verdict over TLS.
+pub(crate) fn start(certificate: &str) -> (SocketAddr, Arc<Served>) {
     start_with(config(certificate))
 }
 
 /// The same for a server that wants a certificate of the client, which the authority of its own has signed.
-pub(crate) fn start_for_clients_with(certificate: &str) -> (SocketAddr, Arc<AtomicUsize>) {
+pub(crate) fn start_for_clients_with(certificate: &str) -> (SocketAddr, Arc<Served>) {
     let mut authorities = RootCertStore::empty();
     let own = CertificateDer::from_pem_file(file("authority.pem")).unwrap();
     authorities.add(own).unwrap();
@@ -48,16 +55,22 @@ pub(crate) fn start_for_clients_with(certificate: &str) -> (SocketAddr, Arc<Atom
     start_with(config.unwrap())
 }
 
-fn start_with(config: ServerConfig) -> (SocketAddr, Arc<AtomicUsize>) {
+fn start_with(config: ServerConfig) -> (SocketAddr, Arc<Served>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (address, config) = (listener.local_addr().unwrap(), Arc::new(config));
-    let served = Arc::new(AtomicUsize::new(0));
+    let served = Arc::new(Served::default());
     let count = Arc::clone(&served);
     thread::spawn(move || {
         for stream in listener.incoming() {
             let (config, count) = (Arc::clone(&config), Arc::clone(&count));
             // An error here means that the client refused: the test sees that from the other side.
-            thread::spawn(move || serve(stream.unwrap(), config, &count));
+            thread::spawn(move || {
+                let mut stream = stream?;
+                let mut connection = ServerConnection::new(config).unwrap();
+                connection.complete_io(&mut stream)?;
+                count.handshakes.fetch_add(1, Ordering::SeqCst);
+                answer_all(StreamOwned::new(connection, stream), &count.requests)
+            });
         }
     });
     (address, served)
@@ -80,11 +93,6 @@ pub(crate) fn config(certificate: &str) -> ServerConfig {
         .with_no_client_auth()
         .with_single_cert(chain, key)
         .unwrap()
-}
-
-fn serve(stream: TcpStream, config: Arc<ServerConfig>, count: &AtomicUsize) -> std::io::Result<()> {
-    let connection = ServerConnection::new(config).unwrap();
-    answer_all(StreamOwned::new(connection, stream), count)
 }
 
 /// Gives every user the right verdict over HTTP/1.1.

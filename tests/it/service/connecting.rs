@@ -248,14 +248,14 @@ fn a_certificate_is_trusted_only_if_it_or_its_authority_is_given_and_it_is_the_h
         let Some(why) = trusted else {
             done.exits(0);
             assert_eq!(place.text("scored.csv"), users::scored(&csv));
-            assert_eq!(served.load(Ordering::SeqCst), 5);
+            assert_eq!(served.requests.load(Ordering::SeqCst), 5);
             continue;
         };
         done.exits(4)
             .says("error: the service's certificate is not trusted: ")
             .says(why)
             .says("         1 call");
-        assert_eq!(served.load(Ordering::SeqCst), 0);
+        assert_eq!(served.requests.load(Ordering::SeqCst), 0);
         nothing_is_left(&place);
     }
 }
@@ -270,7 +270,7 @@ fn a_service_that_wants_a_certificate_and_a_machine_without_any_are_named_and_co
         .says("the service wants a certificate of the client")
         .says("this is not supported")
         .silent_about("billed");
-    assert_eq!(served.load(Ordering::SeqCst), 0);
+    assert_eq!(served.requests.load(Ordering::SeqCst), 0);
     nothing_is_left(&place);
     let none = tls::program(&place, &base, None)
         .env("SSL_CERT_FILE", "/nonexistent")

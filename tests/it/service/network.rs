@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::support::process::Place;
 use crate::support::server::{Action, Request, Server, good, good_body, ok, raw, silence};
-use crate::support::users;
+use crate::support::{tls, users};
 
 const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n";
 
@@ -158,6 +158,19 @@ fn connections_are_used_again_unless_they_were_closed() {
     done.exits(0).silent_about("billed twice");
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
     assert_eq!((server.calls(), server.connections()), (3, 3));
+}
+
+#[test]
+fn over_tls_a_connection_serves_thousands_of_calls() {
+    const ROWS: usize = 2_000;
+    let (address, served) = tls::start("good.pem");
+    let place = Place::with("users.csv", users::csv(ROWS));
+    let base = format!("https://{address}");
+    let program = tls::program(&place, &base, Some("authority.pem"));
+    program.args("-c 4 --rate unlimited").done().exits(0);
+    assert_eq!(served.requests.load(Ordering::SeqCst), ROWS);
+    let handshakes = served.handshakes.load(Ordering::SeqCst);
+    assert!(handshakes <= 2 * 4, "{handshakes}");
 }
 
 #[test]

@@ -170,7 +170,7 @@ fn a_tunnel_hides_key_and_data_and_the_certificate_is_checked_through_it() {
         let program = program.env("HTTPS_PROXY", format!("http://me:pass-word@{proxy}"));
         let done = program.done();
         done.exits(code).silent_about("pass-word");
-        assert_eq!(served.load(Ordering::SeqCst), calls);
+        assert_eq!(served.requests.load(Ordering::SeqCst), calls);
         if code == 0 {
             assert_eq!(place.text("scored.csv"), users::scored(&csv));
         } else {
