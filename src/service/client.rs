@@ -45,7 +45,6 @@ pub(crate) struct Client {
     endpoint: Endpoint,
     timeout: Duration,
     proxy: Option<String>,
-    has_ca_file: bool,
     key: RefCell<KeyInUse>,
     key_file: Option<KeyFile>,
 }
@@ -80,7 +79,6 @@ impl Client {
             })?,
             timeout: settings.timeout,
             proxy: proxy_for(&settings.endpoint),
-            has_ca_file: ca_file.is_some(),
             key: RefCell::new(KeyInUse {
                 headers: headers(&settings)?,
                 used: ApiKeys::new(settings.api_key),
@@ -159,12 +157,7 @@ impl Client {
     }
 
     fn fault(&self, error: reqwest::Error) -> TransportFault {
-        network_fault::fault(
-            &error.without_url(),
-            &self.endpoint,
-            self.proxy.as_deref(),
-            self.has_ca_file,
-        )
+        network_fault::fault(&error.without_url(), &self.endpoint, self.proxy.as_deref())
     }
 }
 

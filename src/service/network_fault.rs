@@ -1,22 +1,78 @@
 //! What an error of the HTTP library means: whether anything was sent, and who is at fault.
 //!
-//! Errors are recognised by type. Where a type cannot be named, they are recognised by the
-//! library's words, in a way that does no harm if the words change.
+//! Types tell whether the request may have been processed. The library's words only choose ours, and whether a call to which
+//! no connection was made is made again, so that it does no harm if they change.
 
 use std::error::Error as StdError;
 use std::io;
 use std::iter::successors;
 
+use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpInfo;
-use rustls::{AlertDescription, CertificateError};
 
 use super::endpoint::Endpoint;
 use super::exchange::TransportFault;
 use crate::base::error::system_words;
 use crate::base::text::quoted;
 
+/// What the library says, our words for it, and what helps where no further call would get through. The first row that fits
+/// counts. After a colon the library's words follow.
+const WORDS: [(&str, &str, &str); 15] = [
+    (
+        CERTIFICATE_REQUIRED,
+        "the service wants a certificate of the client",
+        "this is not supported: ask for access with the API key alone, or through a proxy that has the certificate",
+    ),
+    (
+        "UnknownIssuer",
+        "the service's certificate is not trusted: the authority that signed it is not known here",
+        AUTHORITY,
+    ),
+    ("certificate expired", NOT_TRUSTED, CLOCK),
+    ("certificate not valid yet", NOT_TRUSTED, CLOCK),
+    (
+        "certificate not valid for name",
+        NOT_TRUSTED,
+        "check the base address",
+    ),
+    ("invalid peer certificate", NOT_TRUSTED, AUTHORITY),
+    (
+        "corrupt message",
+        "the service does not speak TLS at this address",
+        "check scheme and port of the base address",
+    ),
+    (
+        "proxy authorization required",
+        "requires a login (407)",
+        LOGIN,
+    ),
+    (
+        "tunnel error: unsuccessful",
+        "it refuses to connect to the service",
+        "",
+    ),
+    ("tunnel error: unexpected end of file", HUNG_UP, ""),
+    (
+        "alert: HandshakeFailure",
+        "the service refuses it, perhaps as it wants a certificate of the client, which is not supported",
+        "",
+    ),
+    ("operation timed out", "timed out", ""),
+    // The TLS layer has a whole paragraph about it, with a link.
+    ("close_notify", HUNG_UP, ""),
+    ("tls handshake eof", HUNG_UP, ""),
+    ("stream closed because of a broken pipe", HUNG_UP, ""),
+];
+
+/// How the words of an error begin that has no public type: a proxy does not open a tunnel to the service.
+const TUNNEL: &str = "tunnel error: ";
+const CERTIFICATE_REQUIRED: &str = "alert: CertificateRequired";
+const NOT_TRUSTED: &str = "the service's certificate is not trusted:";
+const AUTHORITY: &str = "give `--ca-file` a file with the authority that signed it, such as a company's own, and with any intermediate certificate that the service leaves out";
+const CLOCK: &str = "check this machine's clock with `date`; if it is right, the service has to renew the certificate";
+const LOGIN: &str =
+    "give it in the variable that names the proxy, such as `http://user:password@proxy:3128`";
 const HUNG_UP: &str = "the other side closed the connection";
-const HANDSHAKE: &str = "the TLS handshake failed";
 
 /// What a reqwest error means. `is_connect` is checked before `is_timeout`, as a connection that
 /// times out is both. `proxy` is the host that calls go through, if they go through one.
@@ -24,19 +80,16 @@ pub(super) fn fault(
     error: &reqwest::Error,
     endpoint: &Endpoint,
     proxy: Option<&str>,
-    has_ca_file: bool,
 ) -> TransportFault {
+    let said = innermost(error);
+    let (words, hint) = worded(&said);
     // With TLS 1.3 it comes when the request is on its way, and nothing was read of that.
-    if let Some(rustls::Error::AlertReceived(AlertDescription::CertificateRequired)) = find(error) {
-        return TransportFault::Refused(
-            "the service wants a certificate of the client".to_owned(),
-            "this is not supported: ask for access with the API key alone, or through a proxy that has the certificate",
-        );
+    if said.contains(CERTIFICATE_REQUIRED) {
+        return TransportFault::Refused(words, hint);
     }
     if error.is_dns() {
-        let words = innermost(error);
         // The resolver itself does not answer, such as on a machine whose network is not up yet.
-        if words.contains("Temporary failure") {
+        if said.contains("Temporary failure") {
             return TransportFault::NotConnected(words);
         }
         // With a proxy, the proxy resolves the service's name.
@@ -46,31 +99,53 @@ pub(super) fn fault(
         });
     }
     if error.is_connect() {
-        return not_connected(error, endpoint, proxy, has_ca_file);
+        let is_tunnel = causes(error).any(|it| it.to_string().starts_with(TUNNEL));
+        // With plain HTTP, every connection is to the proxy; and it is unknown which part of the way takes too long.
+        let is_of_proxy = is_tunnel || endpoint.is_plain() || error.is_timeout();
+        let proxy = proxy.filter(|_| is_of_proxy).map(quoted);
+        let is_tls = find::<rustls::Error>(error).is_some() || said == "tls handshake eof";
+        let failed = if is_tls {
+            "the TLS handshake failed: "
+        } else {
+            ""
+        };
+        return match proxy {
+            Some(proxy) if hint == LOGIN => {
+                TransportFault::Refused(format!("the proxy {proxy} {words}"), hint)
+            }
+            Some(proxy) => TransportFault::Unreachable(format!(
+                "cannot connect through the proxy {proxy}: {failed}{words}"
+            )),
+            None if !hint.is_empty() => TransportFault::Refused(words, hint),
+            None if is_tls => {
+                TransportFault::Unreachable(format!("cannot connect: {failed}{words}"))
+            }
+            None => TransportFault::NotConnected(format!("cannot connect: {words}")),
+        };
     }
     if error.is_timeout() {
         return TransportFault::TimedOut;
     }
     // A server that has started to answer has processed the request, whatever it says afterwards.
     if error.is_request()
-        && let Some(fault) = unprocessed(error)
+        && let Some(fault) = unprocessed(error, &words)
     {
         return fault;
     }
     match find::<hyper::Error>(error) {
         Some(parsed) if parsed.is_parse() && !parsed.is_parse_too_large() => {
-            TransportFault::NotHttp(innermost(error))
+            TransportFault::NotHttp(words)
         }
-        _ => TransportFault::Broken(innermost(error)),
+        _ => TransportFault::Broken(words),
     }
 }
 
 /// The fault of a request that was certainly not processed: it was still queued when its connection ended, or an HTTP/2
 /// server says so (RFC 9113, section 8.7), by refusing its stream or by a GOAWAY with a last stream before it. Streams up to
 /// the last one do not end with this error.
-fn unprocessed(error: &reqwest::Error) -> Option<TransportFault> {
+fn unprocessed(error: &reqwest::Error, words: &str) -> Option<TransportFault> {
     if find::<hyper::Error>(error).is_some_and(hyper::Error::is_canceled) {
-        return Some(TransportFault::Unprocessed(innermost(error)));
+        return Some(TransportFault::Unprocessed(words.to_owned()));
     }
     let said = find::<h2::Error>(error).filter(|error| error.is_remote())?;
     match (said.reason()?, said.is_go_away()) {
@@ -78,7 +153,7 @@ fn unprocessed(error: &reqwest::Error) -> Option<TransportFault> {
         (h2::Reason::REFUSED_STREAM, _) | (h2::Reason::ENHANCE_YOUR_CALM, true) => {
             Some(TransportFault::StreamRefused)
         }
-        (_, true) => Some(TransportFault::ConnectionEnded(innermost(error))),
+        (_, true) => Some(TransportFault::ConnectionEnded(words.to_owned())),
         (_, false) => None,
     }
 }
@@ -87,112 +162,25 @@ fn unprocessed(error: &reqwest::Error) -> Option<TransportFault> {
 pub(super) fn unanswered_on(error: &reqwest::Error) -> Option<u16> {
     use io::ErrorKind::{BrokenPipe, ConnectionReset};
     let ended = find::<hyper::Error>(error).is_some_and(hyper::Error::is_incomplete_message);
-    let reset = || find::<io::Error>(error).map(|error| unwrapped(error).kind());
-    if !ended && !reset().is_some_and(|kind| [BrokenPipe, ConnectionReset].contains(&kind)) {
+    let broken = |error: &io::Error| [BrokenPipe, ConnectionReset].contains(&error.kind());
+    if !ended && !find(error).is_some_and(broken) {
         return None;
     }
     let mut way = hyper::http::Extensions::new();
-    let error = find::<hyper_util::client::legacy::Error>(error)?;
-    error.connect_info()?.get_extras(&mut way);
+    let connection = find::<legacy::Error>(error)?.connect_info()?;
+    connection.get_extras(&mut way);
     Some(way.get::<HttpInfo>()?.local_addr().port())
 }
 
-/// Nothing was sent.
-fn not_connected(
-    error: &reqwest::Error,
-    endpoint: &Endpoint,
-    proxy: Option<&str>,
-    has_ca_file: bool,
-) -> TransportFault {
-    let tunnel = tunnel_error(error);
-    // With plain HTTP, every connection is to the proxy; and it is unknown which part of the way
-    // takes too long.
-    let is_of_proxy = tunnel.is_some() || endpoint.is_plain() || error.is_timeout();
-    let proxy = proxy.filter(|_| is_of_proxy).map(quoted);
-    let tls = find::<rustls::Error>(error);
-    match (tls, tunnel.as_deref()) {
-        (Some(rustls::Error::InvalidCertificate(wrong)), _) if proxy.is_none() => {
-            return TransportFault::Refused(
-                match wrong {
-                    CertificateError::UnknownIssuer => {
-                        "the service's certificate is not trusted: the authority that signed it is not known here"
-                            .to_owned()
-                    }
-                    wrong => format!("the service's certificate is not trusted: {wrong}"),
-                },
-                certificate_hint(wrong, has_ca_file),
-            );
-        }
-        (Some(rustls::Error::InvalidMessage(_)), _) if proxy.is_none() => {
-            return TransportFault::Refused(
-                "the service does not speak TLS at this address".to_owned(),
-                "check scheme and port of the base address",
-            );
-        }
-        // If these words changed, the call would be retried like the others.
-        (None, Some("proxy authorization required")) => {
-            return TransportFault::Refused(
-                format!("the proxy {} requires a login", proxy.unwrap_or_default()),
-                "give it in the variable that names the proxy, such as `http://user:password@proxy:3128`",
-            );
-        }
-        _ => {}
-    }
-    let cause = find::<io::Error>(error).map(unwrapped);
-    let words = match (tls, cause) {
-        (Some(rustls::Error::AlertReceived(AlertDescription::HandshakeFailure)), _) => {
-            format!(
-                "{HANDSHAKE}: the service refuses it, perhaps as it wants a certificate of the client, which is not supported"
-            )
-        }
-        (Some(tls), _) => format!("{HANDSHAKE}: {tls}"),
-        // The system's own timeout has words of its own; ours is worded by a library.
-        (None, Some(cause)) if cause.raw_os_error().is_some() => system_words(cause),
-        _ if error.is_timeout() => "timed out".to_owned(),
-        (None, Some(cause)) if cause.kind() == io::ErrorKind::UnexpectedEof => {
-            format!("{HANDSHAKE}: {HUNG_UP}")
-        }
-        (None, Some(cause)) => system_words(cause),
-        (None, None) if tunnel.as_deref() == Some("unsuccessful") => {
-            "it refuses to connect to the service".to_owned()
-        }
-        (None, None) => tunnel.unwrap_or_else(|| innermost(error)),
-    };
-    match proxy {
-        Some(proxy) => TransportFault::Unreachable(format!(
-            "cannot connect through the proxy {proxy}: {words}"
-        )),
-        None if words.starts_with(HANDSHAKE) => {
-            TransportFault::Unreachable(format!("cannot connect: {words}"))
-        }
-        None => TransportFault::NotConnected(format!("cannot connect: {words}")),
-    }
-}
-
-/// What helps against a certificate that is not accepted for this reason.
-const fn certificate_hint(wrong: &CertificateError, has_ca_file: bool) -> &'static str {
-    use CertificateError as Wrong;
-    match wrong {
-        Wrong::Expired
-        | Wrong::ExpiredContext { .. }
-        | Wrong::NotValidYet
-        | Wrong::NotValidYetContext { .. } => {
-            "check this machine's clock with `date`; if it is right, the service has to renew the certificate"
-        }
-        Wrong::NotValidForName | Wrong::NotValidForNameContext { .. } => "check the base address",
-        _ if has_ca_file => {
-            "the file of `--ca-file` lacks the authority that signed it, or the service leaves out an intermediate certificate: add it to the file"
-        }
-        _ => {
-            "`--ca-file FILE` accepts the certificate of the authority that signed it, such as a company's own; a service may also leave out an intermediate certificate"
+/// Our words for what the library says, and what helps, if anything does.
+fn worded(said: &str) -> (String, &'static str) {
+    for (has, words, hint) in WORDS {
+        if let Some((_, rest)) = said.split_once(has) {
+            let kept = words.ends_with(':').then(|| format!(" {has}{rest}"));
+            return (words.to_owned() + &kept.unwrap_or_default(), hint);
         }
     }
-}
-
-/// The library's words about a proxy tunnel to the service. Its error has no public type.
-fn tunnel_error(error: &reqwest::Error) -> Option<String> {
-    causes(error)
-        .find_map(|error| Some(error.to_string().strip_prefix("tunnel error: ")?.to_owned()))
+    (said.trim_start_matches(TUNNEL).to_owned(), "")
 }
 
 /// An error and its causes, the outermost first.
@@ -207,24 +195,12 @@ fn causes<'a>(
 fn innermost(error: &reqwest::Error) -> String {
     if let Some(error) = find::<h2::Error>(error) {
         let kind = error.reason().map(|reason| reason.description().to_owned());
-        return kind.unwrap_or_else(|| error.to_string());
+        let system = || error.get_io().map(system_words);
+        return kind.or_else(system).unwrap_or_else(|| error.to_string());
     }
     let error = causes(error).last().unwrap_or(error);
-    match error.downcast_ref::<io::Error>() {
-        // The TLS layer has a whole paragraph about it, with a link.
-        Some(error) if error.to_string().contains("close_notify") => HUNG_UP.to_owned(),
-        Some(error) => system_words(error),
-        None => error.to_string(),
-    }
-}
-
-/// The innermost of nested I/O errors: the TLS layer wraps the system's error.
-fn unwrapped(error: &io::Error) -> &io::Error {
-    let mut error = error;
-    while let Some(inner) = error.get_ref().and_then(|inner| inner.downcast_ref()) {
-        error = inner;
-    }
-    error
+    let system = error.downcast_ref().map(system_words);
+    system.unwrap_or_else(|| error.to_string())
 }
 
 /// The first cause of this type. An `io::Error` does not return its inner error as its source, so

@@ -212,7 +212,7 @@ fn a_certificate_is_trusted_only_if_it_or_its_authority_is_given_and_it_is_the_h
         (
             "good.pem",
             Some("self-signed.pem"),
-            Some("leaves out an intermediate certificate: add it"),
+            Some("any intermediate certificate that the service leaves out"),
         ),
         (
             "good.pem",

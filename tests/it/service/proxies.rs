@@ -63,13 +63,14 @@ fn tunnelled(proxy: impl Fn(&Request) -> Action + Send + Sync + 'static) -> (Ser
 #[test]
 fn a_proxy_that_asks_for_a_login_or_does_not_connect_stops_the_run() {
     let (proxy, done, host) = tunnelled(|_| answer(407, &[("proxy-authenticate", "Basic")], ""));
-    done.exits(4)
-        .says(&format!("error: the proxy `{host}` requires a login\n"));
+    done.exits(4).says(&format!(
+        "error: the proxy `{host}` requires a login (407)\n"
+    ));
     assert_eq!(proxy.calls(), 1);
     for (code, why) in [
         (502, "it refuses to connect to the service"),
         (403, "it refuses to connect to the service"),
-        (0, "unexpected end of file"),
+        (0, "the other side closed the connection"),
     ] {
         let (proxy, done, host) = tunnelled(move |_| match code {
             0 => silence().then_close(),
