@@ -163,7 +163,7 @@ pub(super) struct RowHistory {
     pub(super) attempts: Attempts,
     /// Its calls that were refused because they were too many.
     pub(super) refusals: RowRefusals,
-    /// Its calls that a connection ended before, in order.
+    /// Its calls that a connection ended before, in order, or whose streams were refused.
     pub(super) left_out: u32,
     /// What its next call repeats.
     pub(super) again: Option<RetryCause>,

@@ -92,7 +92,7 @@ impl<S: Service> Engine<S> {
             latency,
         };
         let outcome = classify(exchange, &self.answers.fields);
-        let shown = self.shows(&outcome, !history.attempts.is_first(), is_probe, latency);
+        let shown = self.shows(&outcome, history, is_probe, latency);
         let (undurable, change) = permit.finish(when, shown, &mut history.refusals);
         self.report_pace(call.row, &outcome, change, when);
         history.again = None;
@@ -153,18 +153,23 @@ impl<S: Service> Engine<S> {
         }
     }
 
-    /// What the outcome of a call that took so long means for the pace; `is_repeat`: an attempt of the row has failed before.
+    /// What the outcome of a call that took so long means for the pace.
     fn shows(
         &self,
         outcome: &Classified,
-        is_repeat: bool,
+        history: &RowHistory,
         is_probe: bool,
         took: Duration,
     ) -> CallOutcome {
+        let is_repeat = !history.attempts.is_first();
         let stood_still = took > self.service.longest_call().saturating_add(STOOD_STILL);
         match outcome {
             // The service may have answered long ago.
             Classified::Failed(_) if stood_still && !is_probe => CallOutcome::Abandoned,
+            // A refused stream may be chance, or one call too many for its connection. Only the next one of the row says more.
+            Classified::Throttled { status: None, .. } if history.left_out == 0 && !is_probe => {
+                CallOutcome::Abandoned
+            }
             Classified::Throttled { wait, .. } => match wait {
                 // The run stops, so the pause is of no use.
                 Some(wait) if *wait > self.limits.max_wait => CallOutcome::Abandoned,
@@ -269,8 +274,9 @@ impl<S: Service> Engine<S> {
         call: CallEnd,
         (wait, waited, status): (Option<Duration>, Duration, Option<u16>),
         change: Option<PaceEvent>,
-        history: &RowHistory,
+        history: &mut RowHistory,
     ) -> NextStep {
+        history.left_out += u32::from(status.is_none());
         self.seen.borrow_mut().give_up.answered();
         let report = |next| self.events.emit(Event::Throttled { call, next });
         let longest = self.limits.max_wait;

@@ -33,6 +33,8 @@ pub(crate) enum ScriptedResult {
     Status(u16),
     /// This status and this `Retry-After`.
     RetryAfter(u16, &'static str),
+    /// The call's HTTP/2 stream is refused.
+    StreamRefused,
     /// No answer in time.
     TimedOut,
     /// The host name cannot be resolved.
@@ -180,6 +182,7 @@ impl Service for Scripted {
                 reply.headers.insert(RETRY_AFTER, wait.parse().unwrap());
                 Ok(reply)
             }
+            ScriptedResult::StreamRefused => Err(TransportFault::StreamRefused),
             ScriptedResult::TimedOut => Err(TransportFault::TimedOut),
             ScriptedResult::NotConnected => Err(TransportFault::NotConnected("refused".to_owned())),
             ScriptedResult::HostNotFound => {

@@ -145,6 +145,24 @@ async fn refusals_at_random_delay_no_row_to_the_end_of_the_file() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_third_of_the_streams_refused_at_random_does_not_slow_a_run_down() {
+    let refused = ScriptedResult::StreamRefused.after(10);
+    let mut service = Scripted::new(ScriptedResult::Verdict.after(10));
+    for row in 1..=3_000_u64 {
+        let times = [3, 9, 27, 81].iter().filter(|of| row.is_multiple_of(**of));
+        service = service.row(row, vec![refused; times.count()]);
+    }
+    let engine = Fixture::new(service).build_with(|it| {
+        it.rate = Rate::Auto;
+        it.concurrency = 64;
+    });
+    let ran = run_to_end(&engine, Surroundings::rows(3_000)).await;
+    assert!(ran.stop.is_none());
+    assert_eq!(ran.counts.calls.throttled, 1_000 + 333 + 111 + 37);
+    assert!(ran.elapsed.as_secs() < 30, "{:?}", ran.elapsed);
+}
+
+#[tokio::test(start_paused = true)]
 async fn headers_that_say_with_every_answer_that_nothing_is_left_hold_a_run_up_once() {
     let service = Scripted::new(GOOD)
         .with_header("ratelimit-remaining", "0")
