@@ -23,7 +23,7 @@ const OWNERS: [(&str, &str); 20] = [
     ("futures", "engine/ pace/gate.rs"),
     (
         "hyper",
-        "sandbox/ service/connections.rs service/network_fault.rs",
+        "sandbox/ service/client.rs service/network_fault.rs",
     ),
     ("icu_normalizer", "base/encoding.rs"),
     ("indicatif", "observe/"),

@@ -1,22 +1,18 @@
 //! The service's interface: the request, the answer, and what every outcome of a call means.
 //!
-//! A request's body comes in, a [`Classified`] outcome comes out. Only `client`, `connections` and `network_fault`
-//! name the HTTP client. Everything that makes decisions works on plain data and is tested with it. Nothing here knows about
+//! A request's body comes in, a [`Classified`] outcome comes out. Only `client` and `network_fault` name the HTTP client. Everything that makes decisions works on plain data and is tested with it. Nothing here knows about
 //! rows, files or pacing.
 
 mod answer;
 mod api_key;
 mod classify;
 mod client;
-mod connections;
 mod endpoint;
 mod exchange;
 mod network_fault;
 mod quota;
 #[cfg(test)]
 pub(crate) mod scripted;
-#[cfg(test)]
-mod tests;
 mod words;
 
 pub(crate) use answer::read_kept;
