@@ -44,39 +44,28 @@ pub(super) struct User {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rejection(pub(super) StatusCode, pub(super) &'static str);
 
-/// Whether a rule is broken, and the message with which a request is rejected then.
-type Rule = (bool, &'static str);
-
-/// Rejects with this status by the first rule that is broken.
-fn check(status: StatusCode, rules: &[Rule]) -> Result<(), Rejection> {
-    let broken = rules.iter().find(|(is_broken, _)| *is_broken);
-    broken.map_or(Ok(()), |(_, message)| Err(Rejection(status, message)))
-}
-
 /// Checks the headers that every request must have. If any keys are `accepted`, only these are.
 pub(super) fn headers(headers: &HeaderMap, accepted: &[Secret]) -> Result<(), Rejection> {
     let text = |name: &str| {
         let value = headers.get(name).and_then(|value| value.to_str().ok());
         value.map(str::trim).unwrap_or_default()
     };
-    let key = { text(AUTHORIZATION.as_str()).strip_prefix("Bearer ") }.map_or("", str::trim);
+    let key = text(AUTHORIZATION.as_str()).strip_prefix("Bearer ");
+    let key = key.map_or("", str::trim);
     let unknown = !accepted.is_empty() && accepted.iter().all(|accepted| accepted.expose() != key);
-    let of_caller = [
-        (
-            key.is_empty(),
-            "the Authorization header has no bearer token",
-        ),
-        (unknown, "the stand-in does not accept this key"),
-        (
-            text("x-service-id").is_empty(),
-            "the X-Service-ID header is missing",
-        ),
-    ];
-    check(StatusCode::UNAUTHORIZED, &of_caller)?;
-    let kind = text(CONTENT_TYPE.as_str()).split(';').next();
-    let not_json = kind != Some("application/json");
-    let of_body = (not_json, "the Content-Type is not application/json");
-    check(StatusCode::UNSUPPORTED_MEDIA_TYPE, &[of_body])
+    let wrong = if key.is_empty() {
+        "the Authorization header has no bearer token"
+    } else if unknown {
+        "the stand-in does not accept this key"
+    } else if text("x-service-id").is_empty() {
+        "the X-Service-ID header is missing"
+    } else if text(CONTENT_TYPE.as_str()).split(';').next() != Some("application/json") {
+        let wrong = "the Content-Type is not application/json";
+        return Err(Rejection(StatusCode::UNSUPPORTED_MEDIA_TYPE, wrong));
+    } else {
+        return Ok(());
+    };
+    Err(Rejection(StatusCode::UNAUTHORIZED, wrong))
 }
 
 /// Reads and checks a request's body.
@@ -86,46 +75,30 @@ pub(super) fn body(bytes: &[u8], plan: SandboxPlan) -> Result<User, Rejection> {
     let is_object = bytes.trim_ascii_start().starts_with(b"{");
     let user: Option<User> = serde_json::from_slice(bytes).ok().filter(|_| is_object);
     let user = user.ok_or(Rejection(StatusCode::BAD_REQUEST, wrong))?;
-    let flagged = user.vpn_check.is_some() || user.advanced.is_some();
-    let of_plan = (
-        plan == SandboxPlan::Free && flagged,
-        "vpn_check and advanced are for paid users only",
-    );
-    check(StatusCode::FORBIDDEN, &[of_plan])?;
-    let required = [&user.name, &user.ip, &user.user_agent];
-    let values: Vec<_> = { required.into_iter() }
-        .chain(&user.email)
-        .chain(&user.phone)
-        .collect();
+    let is_flagged = user.vpn_check.is_some() || user.advanced.is_some();
+    if plan == SandboxPlan::Free && is_flagged {
+        let wrong = "vpn_check and advanced are for paid users only";
+        return Err(Rejection(StatusCode::FORBIDDEN, wrong));
+    }
+    let mut values = vec![&user.name, &user.ip, &user.user_agent];
+    values.extend(user.email.iter().chain(&user.phone));
     let unclean = |value: &&String| value.trim() != **value || value.contains(char::is_control);
-    let rules = [
-        (
-            values.iter().any(|value| value.is_empty()),
-            "name, ip and user_agent are required, and no field may be empty",
-        ),
-        (
-            values.iter().any(unclean),
-            "a field has white space around it or a control character in it",
-        ),
-        (
-            user.email.is_none() && user.phone.is_none(),
-            "email or phone is required",
-        ),
-        (
-            user.ip.parse::<IpAddr>().is_err(),
-            "ip is not an IP address",
-        ),
-        (
-            !user.email.as_deref().is_none_or(is_email),
-            "email is not an email address",
-        ),
-        (
-            !user.phone.as_deref().is_none_or(is_phone),
-            "phone is not + and 7 to 15 digits, the first not 0",
-        ),
-    ];
-    check(StatusCode::BAD_REQUEST, &rules)?;
-    Ok(user)
+    let wrong = if values.iter().any(|value| value.is_empty()) {
+        "name, ip and user_agent are required, and no field may be empty"
+    } else if values.iter().any(unclean) {
+        "a field has white space around it or a control character in it"
+    } else if user.email.is_none() && user.phone.is_none() {
+        "email or phone is required"
+    } else if user.ip.parse::<IpAddr>().is_err() {
+        "ip is not an IP address"
+    } else if !user.email.as_deref().is_none_or(is_email) {
+        "email is not an email address"
+    } else if !user.phone.as_deref().is_none_or(is_phone) {
+        "phone is not + and 7 to 15 digits, the first not 0"
+    } else {
+        return Ok(user);
+    };
+    Err(Rejection(StatusCode::BAD_REQUEST, wrong))
 }
 
 fn is_email(text: &str) -> bool {
@@ -182,24 +155,24 @@ pub(super) fn hash(user: &User) -> u64 {
         Some(&user.ip),
         Some(&user.user_agent),
     ];
-    let bytes = { fields.into_iter() }.flat_map(|field| {
-        field
-            .map(String::as_bytes)
-            .unwrap_or_default()
-            .iter()
-            .chain(&[0xff])
-    });
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    })
+    let mut hash = 0xcbf2_9ce4_8422_2325;
+    for field in fields {
+        let bytes = field.map(String::as_bytes).unwrap_or_default();
+        for byte in bytes.iter().chain(&[0xff]) {
+            hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+    hash
 }
 
 const DISPOSABLE: &str =
     "mailinator trashmail tempmail guerrillamail 10minutemail yopmail disposable throwaway";
 
 fn disposable_domain(user: &User) -> bool {
-    let parts = { user.email.as_deref() }.and_then(|email| email.split_once('@'));
-    contains_any(parts.map_or("", |(_, domain)| domain), DISPOSABLE)
+    let email = user.email.as_deref().unwrap_or_default();
+    email
+        .split_once('@')
+        .is_some_and(|(_, domain)| contains_any(domain, DISPOSABLE))
 }
 
 fn private_ip(user: &User) -> bool {
@@ -216,8 +189,11 @@ const BOTS: &str = "bot crawler spider curl wget python headless go-http-client"
 
 /// Only if the name has a word that could be in an address at all.
 fn mail_unlike_name(user: &User) -> bool {
-    let parts = { user.email.as_deref() }.and_then(|email| email.split_once('@'));
-    let Some((local, _)) = parts else {
+    let Some((local, _)) = user
+        .email
+        .as_deref()
+        .and_then(|email| email.split_once('@'))
+    else {
         return false;
     };
     let local = local.to_ascii_lowercase();

@@ -65,9 +65,7 @@ fn parse(
     let body = &*text;
     let parsed: AnswerBody<'_> = match serde_json::from_str(body) {
         Ok(parsed) => parsed,
-        Err(error) if error.is_data() => {
-            return Err(OTHER_SHAPE.to_owned());
-        }
+        Err(error) if error.is_data() => return Err(OTHER_SHAPE.to_owned()),
         Err(_) => return Err(not_json()),
     };
     // An array would be read as the fields in order.
@@ -77,9 +75,9 @@ fn parse(
     if parsed.status.is_some_and(|status| status.get() == "false") {
         return Err("the answer says `\"status\": false`".to_owned());
     }
-    let summary = { parsed.summary }.map(RawValue::get);
-    let summary = summary.filter(|summary| summary.starts_with('{'));
+    let summary = parsed.summary.map(RawValue::get);
     let score = summary
+        .filter(|summary| summary.starts_with('{'))
         .and_then(|summary| serde_json::from_str::<AnswerSummary<'_>>(summary).ok())
         .and_then(|summary| summary.risk_score)
         .ok_or("the answer has no `summary.risk_score`, or has it twice")?;

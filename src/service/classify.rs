@@ -84,13 +84,10 @@ impl Fault {
     /// Whether the request must not be sent again in the same run: it was billed, may have been billed, or would be refused
     /// again.
     pub(crate) const fn is_for_good(&self) -> bool {
-        match self.class {
-            FailureClass::OutcomeUnknown
-            | FailureClass::Useless
-            | FailureClass::RowRefused
-            | FailureClass::RunRefused => true,
-            FailureClass::NotProcessed | FailureClass::Unclear => false,
-        }
+        !matches!(
+            self.class,
+            FailureClass::NotProcessed | FailureClass::Unclear
+        )
     }
 }
 
@@ -124,23 +121,18 @@ pub fn classify(exchange: Exchange, columns: &Columns) -> Classified {
 }
 
 fn of_reply(reply: &Reply, columns: &Columns) -> Classified {
+    use FailureClass::{OutcomeUnknown, RowRefused, Unclear};
     let status = reply.status;
-    let unclear = |health| {
-        let message = described(reply);
-        let class = FailureClass::Unclear;
-        Classified::Failed(Fault::new(class, health, Reason::ServerError, message))
+    let failed = |class, health, reason, words: String| {
+        Classified::Failed(Fault::new(class, health, reason, words))
     };
+    let unclear = |health| failed(Unclear, health, Reason::ServerError, described(reply));
     let refused_row = |reason| {
-        let class = FailureClass::RowRefused;
+        let words = said(reply, SentRequest::key_shows_in);
         Classified::Failed(Fault {
             from_other_program: is_page(&reply.body),
             shown: Some(said(reply, SentRequest::anything_shows_in).into()),
-            ..Fault::new(
-                class,
-                Health::AtWork,
-                reason,
-                said(reply, SentRequest::key_shows_in),
-            )
+            ..Fault::new(RowRefused, Health::AtWork, reason, words)
         })
     };
     match status {
@@ -175,9 +167,8 @@ fn of_reply(reply: &Reply, columns: &Columns) -> Classified {
         400..=499 => refused_row(Reason::Refused),
         // 1xx never ends a call, and statuses above 599 do not exist.
         _ => {
-            let message = format!("status {status}, which is not an answer");
-            let class = FailureClass::OutcomeUnknown;
-            Classified::Failed(Fault::new(class, Health::Gone, Reason::NoAnswer, message))
+            let words = format!("status {status}, which is not an answer");
+            failed(OutcomeUnknown, Health::Gone, Reason::NoAnswer, words)
         }
     }
 }
@@ -212,6 +203,7 @@ fn of_refusal(reply: &Reply) -> Classified {
 fn of_transport(fault: TransportFault) -> Classified {
     use FailureClass::{NotProcessed, OutcomeUnknown};
     let broken = |words| format!("the connection broke: {words}");
+    let not_processed = |words| format!("the service did not process the request: {words}");
     let from_other_program = matches!(fault, TransportFault::NotHttp(_));
     let (class, health, message) = match fault {
         TransportFault::Refused(what, hint) => {
@@ -224,20 +216,21 @@ fn of_transport(fault: TransportFault) -> Classified {
         TransportFault::NotConnected(words) => (NotProcessed, Health::NotConnected, words),
         TransportFault::Unreachable(words) => (NotProcessed, Health::Gone, words),
         TransportFault::StreamRefused => {
-            let (wait, status) = (None, None);
-            return Classified::Throttled { wait, status };
+            return Classified::Throttled {
+                wait: None,
+                status: None,
+            };
         }
         TransportFault::Unprocessed(words) | TransportFault::ConnectionEnded(words) => {
-            let message = format!("the service did not process the request: {words}");
-            (NotProcessed, Health::LeftOut, message)
+            (NotProcessed, Health::LeftOut, not_processed(words))
         }
         TransportFault::WantsHttp1 => {
-            let message = "the service does not accept HTTP/2".to_owned();
-            (NotProcessed, Health::LeftOut, message)
+            let words = "it does not accept HTTP/2".to_owned();
+            (NotProcessed, Health::LeftOut, not_processed(words))
         }
         TransportFault::TimedOut => {
-            let message = "no complete answer in time".to_owned();
-            (OutcomeUnknown, Health::Slow, message)
+            let words = "no complete answer in time".to_owned();
+            (OutcomeUnknown, Health::Slow, words)
         }
         TransportFault::Stale(words) => (OutcomeUnknown, Health::AtWork, broken(words)),
         TransportFault::Broken(words) => (OutcomeUnknown, Health::Gone, broken(words)),

@@ -6,7 +6,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -80,13 +80,11 @@ pub(crate) struct ClientSettings {
 /// while a laptop sleeps, and afterwards the first calls would be sent on connections that the
 /// server has long forgotten. So after a pause by the wall clock, all connections are made again.
 pub(crate) struct Client {
-    endpoint: Endpoint,
-    timeout: Duration,
+    settings: ClientSettings,
     /// The TLS configuration; `None` for plain HTTP.
     tls: Option<ClientConfig>,
     proxy: Option<String>,
     key: RefCell<KeyInUse>,
-    key_file: Option<KeyFile>,
     /// Its connections. Pools are added as the calls need them.
     pools: RefCell<Vec<Rc<Pool>>>,
     /// When a call last began or ended.
@@ -133,15 +131,13 @@ impl Client {
             ca_file => Some(client_config(ca_file)?),
         };
         let mut client = Self {
-            timeout: settings.timeout,
             tls: tls.filter(|_| !is_plain),
             proxy: proxy_for(&settings.endpoint),
             key: RefCell::new(KeyInUse {
                 headers: headers(&settings)?,
-                used: ApiKeys::new(settings.api_key),
+                used: ApiKeys::new(settings.api_key.clone()),
             }),
-            endpoint: settings.endpoint,
-            key_file: settings.key_file,
+            settings,
             pools: RefCell::default(),
             used: Cell::new(SystemTime::now()),
             breaks: Cell::new(0),
@@ -165,7 +161,7 @@ impl Client {
     )]
     fn exchange(&self, sent: Bytes) -> impl Future<Output = Exchange> {
         async move {
-            let mut request = Request::new(Method::POST, self.endpoint.url().clone());
+            let mut request = Request::new(Method::POST, self.settings.endpoint.url().clone());
             request.headers_mut().clone_from(&self.key.borrow().headers);
             *request.body_mut() = Some(sent.clone().into());
             // The first pool could be built, so each further one can be, too.
@@ -224,7 +220,11 @@ impl Client {
     }
 
     fn fault(&self, error: reqwest::Error) -> TransportFault {
-        network_fault::fault(&error.without_url(), &self.endpoint, self.proxy.as_deref())
+        network_fault::fault(
+            &error.without_url(),
+            &self.settings.endpoint,
+            self.proxy.as_deref(),
+        )
     }
 
     /// The pool for a call that starts now: the first one with a free stream. The caller drops it
@@ -309,15 +309,13 @@ impl Client {
             .pool_max_idle_per_host(if reuses { usize::MAX } else { 0 })
             // If the total time ended first, a call that was never sent would count as possibly
             // billed.
-            .connect_timeout(CONNECT_TIMEOUT.min(self.timeout.mul_f64(0.8)))
-            .timeout(self.timeout);
-        if self.endpoint.is_loopback() {
+            .connect_timeout(CONNECT_TIMEOUT.min(self.settings.timeout.mul_f64(0.8)))
+            .timeout(self.settings.timeout);
+        if self.settings.endpoint.is_loopback() {
             // Whatever the resolver or the hosts file says, key and data must not leave this
             // machine unencrypted. An address where nothing listens is skipped.
-            let here = [
-                SocketAddr::from((Ipv6Addr::LOCALHOST, 0)),
-                SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-            ];
+            let here: [IpAddr; 2] = [Ipv6Addr::LOCALHOST.into(), Ipv4Addr::LOCALHOST.into()];
+            let here = here.map(|address| SocketAddr::new(address, 0));
             builder = builder.no_proxy().resolve_to_addrs(LOCALHOST, &here);
         }
         builder = match &self.tls {
@@ -350,26 +348,21 @@ impl Service for Client {
     }
 
     fn renew_key(&self) -> KeyRenewal {
-        let Some(file) = &self.key_file else {
+        let Some(file) = &self.settings.key_file else {
             return KeyRenewal::Fixed;
         };
         let mut key = self.key.borrow_mut();
-        let secret = match file.read_again(&key.used) {
-            Ok(secret) => secret,
-            Err(why) => return KeyRenewal::Kept(why),
-        };
-        match authorization(&secret) {
-            Ok(authorization) => {
-                key.headers.insert(AUTHORIZATION, authorization);
-                key.used = key.used.and(&secret);
-                KeyRenewal::Renewed
-            }
-            Err(error) => KeyRenewal::Kept(error.to_string()),
-        }
+        let renewed = file.read_again(&key.used).and_then(|secret| {
+            let authorization = authorization(&secret).map_err(|e| e.to_string())?;
+            key.headers.insert(AUTHORIZATION, authorization);
+            key.used = key.used.and(&secret);
+            Ok(())
+        });
+        renewed.map_or_else(KeyRenewal::Kept, |()| KeyRenewal::Renewed)
     }
 
     fn longest_call(&self) -> Duration {
-        self.timeout
+        self.settings.timeout
     }
 
     fn renew_connections(&self) {
@@ -392,8 +385,7 @@ fn headers(settings: &ClientSettings) -> Result<HeaderMap> {
     headers.insert("x-service-id", service_id);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
-    let user_agent = HeaderValue::from_static(OUR_NAME);
-    headers.insert(USER_AGENT, user_agent);
+    headers.insert(USER_AGENT, HeaderValue::from_static(OUR_NAME));
     Ok(headers)
 }
 

@@ -62,7 +62,7 @@ impl Endpoint {
     pub(crate) fn new(base: &str, allow_http: bool) -> Result<Self> {
         // People paste keys and passwords into addresses, so at most scheme, host and path are ever
         // shown.
-        let url: Url = unquoted(base.trim()).trim().parse().map_err(|e| {
+        let mut url: Url = unquoted(base.trim()).trim().parse().map_err(|e| {
             Error::usage("the base address is not a URL")
                 .because(e)
                 .hint("give it in full, such as `https://api.example.com`")
@@ -98,17 +98,12 @@ impl Endpoint {
                 );
             }
         }
-        let mut url = url;
         // The full address is understood as well, and a part of it.
         let base = url.path().trim_end_matches('/');
-        let above = [PATH, "/v1/validate", "/v1"].map(|part| base.strip_suffix(part));
-        let base = above
-            .into_iter()
-            .flatten()
-            .next()
-            .unwrap_or(base)
-            .to_owned();
-        url.set_path(&format!("{base}{PATH}"));
+        let mut parts = [PATH, "/v1/validate", "/v1"].iter();
+        let above = parts.find_map(|part| base.strip_suffix(part));
+        let path = format!("{}{PATH}", above.unwrap_or(base));
+        url.set_path(&path);
         Ok(Self(url))
     }
 
@@ -289,12 +284,8 @@ fn is_http_proxy(value: &OsStr) -> bool {
     let Some(value) = value.to_str().filter(|value| !value.contains(unclean)) else {
         return false;
     };
-    let url = if value.contains("://") {
-        Url::parse(value)
-    } else {
-        Url::parse(&format!("http://{value}"))
-    };
-    url.is_ok_and(|url| {
+    let scheme = if value.contains("://") { "" } else { "http://" };
+    Url::parse(&format!("{scheme}{value}")).is_ok_and(|url| {
         matches!(url.scheme(), "http" | "https")
             && url.host_str().is_some_and(|host| !host.is_empty())
             && url.path() == "/"
@@ -310,12 +301,11 @@ pub(crate) fn proxy_for(endpoint: &Endpoint) -> Option<String> {
     }
     let uri = endpoint.url().as_str().parse().ok()?;
     let proxy = Matcher::from_system().intercept(&uri)?;
-    let port = { proxy.uri().port() }.map(|port| format!(":{port}"));
-    Some(format!(
-        "{}{}",
-        proxy.uri().host()?,
-        port.unwrap_or_default()
-    ))
+    let host = proxy.uri().host()?;
+    Some(match proxy.uri().port() {
+        Some(port) => format!("{host}:{port}"),
+        None => host.to_owned(),
+    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! One exchange with the service: a request is sent (interface, section 2.1), and an answer comes back, or the reason why there
 //! is none.
 
+use std::fmt::Write as _;
 use std::future::Future;
 use std::io::Read as _;
 use std::time::Duration;
@@ -162,13 +163,8 @@ pub fn write_body(request: &UserRequest<'_>, plan: Plan, to: &mut BytesMut) {
         advanced,
     } = plan
     {
-        for (key, value) in [
-            (&br#","vpn_check":"#[..], vpn_check),
-            (br#","advanced":"#, advanced),
-        ] {
-            to.put_slice(key);
-            to.put_slice(if value { b"true" } else { b"false" });
-        }
+        // Writing to memory never fails.
+        let _ = write!(to, r#","vpn_check":{vpn_check},"advanced":{advanced}"#);
     }
     to.put_u8(b'}');
 }

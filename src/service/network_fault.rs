@@ -30,28 +30,16 @@ const WORDS: [(&str, &str, &str); 15] = [
     ),
     ("certificate expired", NOT_TRUSTED, CLOCK),
     ("certificate not valid yet", NOT_TRUSTED, CLOCK),
-    (
-        "certificate not valid for name",
-        NOT_TRUSTED,
-        "check the base address",
-    ),
+    ("not valid for name", NOT_TRUSTED, "check the base address"),
     ("invalid peer certificate", NOT_TRUSTED, AUTHORITY),
     (
         "corrupt message",
         "the service does not speak TLS at this address",
         "check scheme and port of the base address",
     ),
-    (
-        "proxy authorization required",
-        "requires a login (407)",
-        LOGIN,
-    ),
-    (
-        "tunnel error: unsuccessful",
-        "it refuses to connect to the service",
-        "",
-    ),
-    ("tunnel error: unexpected end of file", HUNG_UP, ""),
+    ("proxy authorization", "requires a login (407)", LOGIN),
+    ("unsuccessful", "it refuses to connect to the service", ""),
+    ("unexpected end of file", HUNG_UP, ""),
     (
         "alert: HandshakeFailure",
         "the service refuses it, perhaps as it wants a certificate of the client, which is not supported",
@@ -183,10 +171,10 @@ fn worded(said: &str) -> (String, &'static str) {
     (said.trim_start_matches(TUNNEL).to_owned(), "")
 }
 
+type Cause<'a> = &'a (dyn StdError + 'static);
+
 /// An error and its causes, the outermost first.
-fn causes<'a>(
-    error: &'a (dyn StdError + 'static),
-) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
+fn causes(error: Cause<'_>) -> impl Iterator<Item = Cause<'_>> {
     successors(Some(error), |&error| error.source())
 }
 
@@ -205,7 +193,7 @@ fn innermost(error: &reqwest::Error) -> String {
 
 /// The first cause of this type. An `io::Error` does not return its inner error as its source, so
 /// it is opened.
-fn find<'a, T: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Option<&'a T> {
+fn find<T: StdError + 'static>(error: Cause<'_>) -> Option<&T> {
     causes(error).find_map(|error| {
         let io = || error.downcast_ref::<io::Error>();
         let inner = || io().and_then(io::Error::get_ref);

@@ -6,7 +6,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use jiff::{SignedDuration, Timestamp};
-use reqwest::header::{DATE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{DATE, HeaderMap, HeaderName};
 
 /// What an answer's headers say about the quota. They are only hints: they may slow us down, but never speed us up.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -161,8 +161,11 @@ pub(super) fn wait(headers: &HeaderMap) -> Option<Duration> {
     }
     let quota = Quota::of(headers, SystemTime::now);
     let reset = quota.reset.filter(|_| quota.is_used_up());
-    let is_unclear = names_wait(headers) || reset.is_some();
-    { reset.filter(|wait| *wait <= LONGEST_WAIT) }.or_else(|| is_unclear.then_some(UNCLEAR))
+    match reset {
+        Some(wait) if wait <= LONGEST_WAIT => Some(wait),
+        Some(_) => Some(UNCLEAR),
+        None => names_wait(headers).then_some(UNCLEAR),
+    }
 }
 
 /// The wait that a value names: seconds or milliseconds, a span with units such as `1m30s` or `PT90S`, or a point in time.
@@ -176,8 +179,10 @@ fn span(value: &str, is_milliseconds: bool, now: SystemTime) -> Option<Duration>
     if let Ok(span) = value.to_ascii_lowercase().parse::<SignedDuration>() {
         return span.try_into().ok();
     }
-    let of_timestamp = || value.parse::<Timestamp>().ok().map(SystemTime::from);
-    let at = { httpdate::parse_http_date(value).ok() }.or_else(of_timestamp)?;
+    let at = match httpdate::parse_http_date(value) {
+        Ok(at) => at,
+        Err(_) => value.parse::<Timestamp>().ok()?.into(),
+    };
     Some(at.duration_since(now).unwrap_or_default())
 }
 
@@ -188,9 +193,9 @@ fn date(headers: &HeaderMap) -> Option<SystemTime> {
 
 /// The lines of a header.
 fn lines<'a>(headers: &'a HeaderMap, name: &str) -> impl Iterator<Item = &'a str> {
-    { headers.get_all(name).into_iter() }
-        .filter(|line| line.len() <= LONGEST_LINE)
-        .filter_map(|line: &HeaderValue| line.to_str().ok())
+    let lines = headers.get_all(name).into_iter();
+    let lines = lines.filter(|line| line.len() <= LONGEST_LINE);
+    lines.filter_map(|line| line.to_str().ok())
 }
 
 fn count(value: &str) -> Option<u64> {
@@ -218,6 +223,7 @@ fn until(value: &str, now: SystemTime) -> Option<Duration> {
 mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
+    use reqwest::header::HeaderValue;
 
     use super::*;
 
