@@ -137,7 +137,11 @@ impl<S: Service> Engine<S> {
         };
         let stops = matches!(next, NextStep::End { stop: Some(_), .. });
         if let (Some(PaceEvent::Paused(pause)), false) = (change, stops) {
-            self.events.emit(Event::CallsPaused(pause));
+            let why = end
+                .status
+                .map_or("refused stream".to_owned(), |it| it.to_string());
+            let by = format!("{} ({why})", self.limits.host).into();
+            self.events.emit(Event::CallsPaused { pause, by });
         }
         (next, undurable)
     }

@@ -296,7 +296,9 @@ const NOT_UP: &str = "the service cannot be reached: it is tried again, at first
 fn happened(at: Duration, event: &Event, counts: &Counts) -> Option<Notice> {
     let in_flight = counts.calls.in_flight;
     Some(Notice::Said(match event {
-        Event::CallsPaused(pause) => return Some(Notice::Wait(paused(pause.length, *pause))),
+        Event::CallsPaused { pause, by } => {
+            return Some(Notice::Wait(paused(pause.length, *pause, by)));
+        }
         // Only once for each outage; later tries appear in the next line.
         Event::ServiceDown { lasted, why, .. } if lasted.is_zero() => {
             if counts.calls.answered == 0 {

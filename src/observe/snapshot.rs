@@ -237,7 +237,7 @@ fn wait_reasons(
     } else if let Some(why) = ledger_wait {
         Some(format!("waiting for the ledger's server for {why}"))
     } else if let Some((left, pause)) = counts.pause_left(now) {
-        Some(paused(left, pause))
+        Some(paused(left, pause, &counts.state.paused_by))
     } else if let Some(outage) = &counts.state.outage {
         return down(outage, now).into();
     } else if let Some(waits) = waits.filter(|waits| *waits >= SILENCE) {
@@ -318,14 +318,14 @@ pub(super) fn down(outage: &OngoingOutage, now: Duration) -> [String; 2] {
 }
 
 /// All calls wait for a while longer.
-pub(super) fn paused(left: Duration, pause: Pause) -> String {
+pub(super) fn paused(left: Duration, pause: Pause, by: &str) -> String {
     let why = match pause.asked {
         Some(asked) => format!("asked for {}", whole_seconds(asked)),
         None => "is busy".to_owned(),
     };
     // The pause is a little longer than what was asked for.
     let left = whole_seconds(left.min(pause.asked.unwrap_or(left)));
-    format!("paused: the service {why}, {left} left")
+    format!("paused: {by} {why}, {left} left")
 }
 
 #[cfg(test)]

@@ -108,6 +108,8 @@ pub(crate) struct RunState {
     pub(crate) output_failed: bool,
     /// The current or latest pause, and when it started.
     pub(super) pause: Option<(Duration, Pause)>,
+    /// Whose answer led to it, and which.
+    pub(crate) paused_by: Box<str>,
     /// When the first call went out.
     pub(super) first_call: Option<Duration>,
     /// The outage that lasts, if the service is down.

@@ -96,7 +96,14 @@ pub(crate) enum Event {
         next: Next,
     },
     /// All calls wait from now on, because of the call that has just ended.
-    CallsPaused(Pause),
+    CallsPaused {
+        /// For how long.
+        #[serde(flatten)]
+        pause: Pause,
+        /// The host and its answer; for people.
+        #[serde(skip)]
+        by: Box<str>,
+    },
     /// The service is taken to be down: only single calls are sent, now and then.
     ServiceDown {
         /// The row whose call showed it.

@@ -131,9 +131,10 @@ impl Counts {
                 self.calls.in_flight = self.calls.in_flight.saturating_sub(1);
                 self.calls.throttled += 1;
             }
-            Event::CallsPaused(pause) => {
+            Event::CallsPaused { pause, by } => {
                 self.paused = self.time_paused(at);
                 self.state.pause = Some((at, *pause));
+                self.state.paused_by.clone_from(by);
             }
             Event::AnswerLost(_) => self.calls.lost += 1,
             Event::TransactionRepeated { .. } => self.calls.repeated_transaction_ids += 1,
@@ -396,11 +397,12 @@ mod tests {
 
     #[test]
     fn pauses_that_overlap_are_counted_once() {
-        let pause = |length| {
-            Event::CallsPaused(Pause {
+        let pause = |length| Event::CallsPaused {
+            pause: Pause {
                 length: Duration::from_secs(length),
                 asked: None,
-            })
+            },
+            by: "api.example (429)".into(),
         };
         // Starts at 0 for 10 s, is extended at 1 s until 31 s, and is read at 100 s.
         let counts = replay(&[pause(10), pause(30)]);

@@ -5,7 +5,7 @@ use super::server::Server;
 
 /// The standard error of a run against this server, ready to be compared as a whole.
 pub(crate) fn shown(done: &Done, server: &Server) -> String {
-    without_times(&done.stderr).replace(&server.url(), "http://SERVER")
+    without_times(&done.stderr).replace(server.url().trim_start_matches("http://"), "SERVER")
 }
 
 /// The text with `TIME`, `SPEED`, `SIZE` and `MOMENT` in place of measured values.

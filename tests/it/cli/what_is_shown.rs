@@ -67,7 +67,7 @@ fn the_summary_counts_what_the_server_saw() {
              name ← `name`, email ← `email`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
     rescore: a new ledger, `rescore.ledger`
              20 rows: 20 calls to make
-    MOMENT rescore: paused: the service asked for 1 s, 1 s left
+    MOMENT rescore: paused: SERVER (429) asked for 1 s, 1 s left
     rescore: 20 rows in TIME, SPEED rows/s
              approve 4, review 7, block 8
              failed 1: refused 1; see scored.rejects.csv
@@ -153,7 +153,7 @@ fn without_a_terminal_a_line_is_printed_at_intervals_and_pauses_are_reported_onc
     let done = running.done();
     done.exits(0).says("the service throttled 2 calls");
     done.silent_about("\u{1b}").silent_about("\r");
-    let told = done.stderr.matches(" rescore: paused: the service asked");
+    let told = done.stderr.matches(" rescore: paused: ");
     done.check(told.count() == 1, "a single line about pauses");
     // Only what is said while the run lasts has a time: what comes before and after it is said once.
     for line in done.stderr.lines() {
@@ -232,7 +232,7 @@ fn a_bar_fits_its_terminal_and_is_cleared_before_anything_else_is_printed() {
         assert!(last.starts_with("\r\u{1b}[Jrescore: 40 rows in "), "{told}");
     }
     // A dumb terminal gets lines, and nothing that would move its cursor.
-    assert!(dumb.contains("paused: the service asked for 1"), "{dumb:?}");
+    assert!(dumb.contains(" (429) asked for 1"), "{dumb:?}");
     assert!(!dumb.contains('\u{1b}'), "{dumb:?}");
 }
 
