@@ -18,10 +18,10 @@ pub(super) struct Controller {
     value: PaceValue,
     breaker: Breaker,
     limiter: Limiter,
-    /// Several workers step one value, and calls start when that grants them.
+    /// The part in a pace that several workers share, which grants each call.
     shared: Option<SharedPace>,
     limits: PaceLimits,
-    /// What was seen since the last step, …
+    /// Counts of calls since the last step, …
     tally: Tally,
     /// … and the times of answers, in seconds.
     latencies: Vec<f64>,
@@ -31,15 +31,15 @@ pub(super) struct Controller {
     out: u32,
     /// The number of the call that is out alone, after a pause or in an outage.
     single: Option<u64>,
-    /// When the latest call started of those that were answered.
+    /// When the most recently started of the answered calls started.
     last_answered: Duration,
-    /// Since when no call was accepted, and others were refused or failed.
+    /// Since when every call has been refused or has failed.
     in_vain_since: Option<Duration>,
-    /// What a step changed that no call has reported yet.
+    /// A change by a step that no call has reported yet.
     event: Option<PaceEvent>,
 }
 
-/// Answers that show a trend: the median of fewer is chance. More than the second do not make it better.
+/// The fewest and the most answers in a median: fewer leave it to chance, and more do not improve it.
 const SAMPLES: (usize, usize) = (8, 256);
 /// An answer is fast if one in this many is faster.
 const FAST_ONE_IN: usize = 5;
@@ -65,7 +65,7 @@ impl Controller {
         controller
     }
 
-    /// From now on this worker shares its pace with others, whose place answers what [`Self::ask`] returns.
+    /// From now on this worker shares its pace with others: their common store answers the questions of [`Self::ask`].
     pub(super) fn share(&mut self, worker: String) {
         self.shared = Some(SharedPace::new(worker));
     }
@@ -101,7 +101,7 @@ impl Controller {
         self.value.pace(self.seconds(now))
     }
 
-    /// What has changed the pace since this was last asked, if it has changed.
+    /// Why the pace has changed since the last question, if it has.
     pub(super) fn take_cause(&mut self) -> PaceCause {
         self.value.take_cause()
     }
@@ -185,7 +185,7 @@ impl Controller {
         })
     }
 
-    /// A call ended; `is_about_row` says whether it was refused for its row's sake. `fraction` is random, from 0 up to 1.
+    /// A call ended; `is_about_row`: its refusal concerns its row alone. `fraction` is random, from 0 up to 1.
     pub(super) fn call_ended(
         &mut self,
         now: Duration,
@@ -215,7 +215,7 @@ impl Controller {
             is_new: call.cut_at >= self.value.cut_at,
             later: self.calls - call.number,
         };
-        // A row that is refused by itself says nothing about the service.
+        // A refusal that concerns one row says nothing about the service.
         let is_new = !is_about_row && self.tally.note(ended, outcome);
         let is_about_pace = is_single || !self.value.is_row_alone(self.tally.wait);
         if is_new && is_about_pace {
@@ -236,7 +236,7 @@ impl Controller {
         let wait = match outcome {
             CallOutcome::Throttled(wait) => wait.unwrap_or_default(),
             CallOutcome::BusyOrAway => Duration::ZERO,
-            // No caller may be there to report what has changed.
+            // Perhaps no caller is left to report the change.
             CallOutcome::Abandoned => return None,
             _ => return self.event.take(),
         };
@@ -252,7 +252,7 @@ impl Controller {
         self.event.take()
     }
 
-    /// Notes since when no call was accepted.
+    /// Records since when no call was accepted.
     fn note_in_vain(
         &mut self,
         now: Duration,
@@ -271,7 +271,7 @@ impl Controller {
         }
     }
 
-    /// What an outcome means at present.
+    /// Translates an outcome to what it means at present.
     fn meaning(&self, call: Call, outcome: CallOutcome, is_about_row: bool) -> CallOutcome {
         match outcome {
             // Without a search of the pace, and while the service is down, a bare 503 asks for nothing.
@@ -306,7 +306,7 @@ impl Controller {
         }
     }
 
-    /// The headers of an answer said what is left.
+    /// An answer's headers named the remaining quota.
     pub(super) fn allowed(&mut self, now: Duration, allowance: Allowance) {
         #[allow(clippy::cast_precision_loss, reason = "a quota need not be exact")]
         let left = allowance.calls as f64;
@@ -316,7 +316,7 @@ impl Controller {
         }
     }
 
-    /// What was just seen changes the pace now. Others may be the ones who step it.
+    /// Steps the pace at once, or asks for a step if workers share it.
     fn step_soon(&mut self, now: Duration, random: f64) {
         match &mut self.shared {
             Some(shared) => shared.ask_soon(now, self.tally.refused_new > 0),
@@ -324,12 +324,12 @@ impl Controller {
         }
     }
 
-    /// When to ask the place of a shared pace; `None` if nothing is to be asked now.
+    /// When to ask the store of a shared pace; `None` if there is no question now.
     pub(super) fn asks_at(&self) -> Option<Duration> {
         self.shared.as_ref().and_then(SharedPace::asks_at)
     }
 
-    /// What to tell and ask the place of a shared pace.
+    /// The report and the question for the store of a shared pace.
     pub(super) fn ask(&mut self, now: Duration, random: f64) -> Option<PaceAsk> {
         self.add_latencies();
         let shared = self.shared.as_mut()?;
@@ -337,7 +337,7 @@ impl Controller {
         Some(shared.ask(now, self.out, seen, random))
     }
 
-    /// What it replied. `random` is from 0 up to 1.
+    /// Applies its reply. `random` is from 0 up to 1.
     pub(super) fn replied(&mut self, now: Duration, mut reply: PaceReply, random: f64) {
         let Some(shared) = &mut self.shared else {
             return;
@@ -352,7 +352,7 @@ impl Controller {
         if let Some(value) = reply.value.take() {
             self.value = value;
             if self.value.cut_at > before.0 {
-                // What was refused before is about a pace that was given up.
+                // Earlier refusals concern a pace that no longer applies.
                 self.tally.refused_new = 0;
                 shared.is_cut();
             }
@@ -422,7 +422,7 @@ impl Controller {
         }
     }
 
-    /// Has the limiter keep to the rate that is allowed now.
+    /// Sets the limiter to the rate that is allowed now.
     fn set_limiter(&mut self, now: Duration) {
         let rate = self.rate(now);
         self.limiter.set(rate);

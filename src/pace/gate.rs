@@ -24,7 +24,7 @@ use crate::telemetry::pace::{Limit, Pace, PaceCause, PaceChange};
 pub struct Gate {
     /// Whether there was a first verdict.
     proven: Cell<bool>,
-    /// A place for each call that is in flight or whose answer is not durable yet: what a power cut can bill twice.
+    /// One slot per call that is in flight or whose answer is not durable yet: a power cut can bill these twice.
     undurable: Semaphore,
     /// Only the first in this queue waits for the controller, so that one timer runs and not one per row.
     queue: Mutex<()>,
@@ -44,14 +44,14 @@ pub struct Gate {
     last_pace: Cell<Option<Pace>>,
     last_limit: Cell<Limit>,
     closing: Notify,
-    /// Where the pace is, if several workers share it.
+    /// The store of the pace, if several workers share it.
     place: Mutex<Option<PacePlace>>,
-    /// It is to be asked about what was just seen.
+    /// The store has to hear of a call that has just ended.
     asks_soon: Notify,
     random: RefCell<fastrand::Rng>,
 }
 
-/// Where the pace is that several workers share: there go questions, and from there come replies.
+/// The store of a pace that several workers share, which answers questions.
 pub(crate) struct PacePlace {
     /// Takes questions, one at a time.
     pub(crate) asks: Sender<PaceAsk>,
@@ -193,7 +193,7 @@ impl Gate {
         }
     }
 
-    /// A gate at a pace that others in this place share, while [`Self::share`] runs.
+    /// A gate at a pace that is shared through this store, while [`Self::share`] runs.
     pub(crate) fn sharing(mut self, place: PacePlace) -> Self {
         let worker = format!("{:016x}", self.random.get_mut().u64(..));
         self.controller.get_mut().share(worker);
@@ -201,7 +201,7 @@ impl Gate {
         self
     }
 
-    /// Tells and asks the place of a shared pace what there is, for ever. It can be dropped and started again.
+    /// Exchanges reports and replies with the store of a shared pace, for ever. It can be dropped and started again.
     pub(crate) async fn share(&self) -> Infallible {
         let mut place = self.place.lock().await;
         while let Some(PacePlace { asks, replies }) = &mut *place {

@@ -26,7 +26,7 @@ pub(crate) enum AnsweredBy {
     OtherProgram,
 }
 
-/// What trouble calls for.
+/// How the run reacts to trouble.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reaction {
     /// Only the row fails.
@@ -112,7 +112,7 @@ impl GiveUpPolicy {
         self.forbidden = 0;
     }
 
-    /// Counts trouble, and says what it calls for.
+    /// Counts trouble and decides the reaction.
     pub(crate) fn react(&mut self, trouble: Trouble) -> Reaction {
         let stops = match trouble {
             Trouble::Useless(by) => {

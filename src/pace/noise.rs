@@ -10,13 +10,13 @@ use super::search::CUT;
 pub(super) struct Noise {
     /// The share of calls; 0 if none is known.
     share: f64,
-    /// It follows what is seen, but not beyond this: a limit must not hide in a share that creeps up.
+    /// The most that the share may follow the counts up to: a limit must not hide in a share that creeps up.
     most: f64,
-    /// What it was seen in.
+    /// The counts that it was found in.
     known: Count,
-    /// What was seen since there was last nothing beyond the share.
+    /// The counts since refusals were last within the share.
     pending: Count,
-    /// What was seen when there was last too much beyond it.
+    /// The counts when there were last too many refusals beyond it.
     excessive: Count,
     /// Calls since the last refusal.
     quiet: f64,
@@ -46,9 +46,9 @@ struct Cuts {
     highest: f64,
 }
 
-/// So many unexplained cuts that did not help show that refusals are random. A limit that falls leads to two or three.
+/// After this many unexplained cuts without effect, refusals are taken to be random. A falling limit leads to two or three.
 const CUTS: u32 = 4;
-/// The accepted calls before a cut are at most this many times those of the cuts before; otherwise these have helped.
+/// If more accepted calls come before a cut than this many times those before the earlier cuts, the earlier cuts helped.
 const HELPED: f64 = 4.0;
 /// A larger share than this is a limit: sending more to such a service would be hammering it.
 const MOST: f64 = 0.3;
@@ -70,7 +70,7 @@ impl Noise {
         self.quiet
     }
 
-    /// Whether the share explains about the number of refused calls.
+    /// Whether the share roughly explains how many calls were refused.
     pub(super) fn is_calm(&self) -> bool {
         self.excess < BEYOND / 3.0
     }
@@ -100,7 +100,7 @@ impl Noise {
         false
     }
 
-    /// The share follows what is pending.
+    /// Moves the share by the pending counts.
     fn follow(&mut self) {
         let pending = std::mem::take(&mut self.pending);
         self.known.calls += pending.calls;

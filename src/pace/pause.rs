@@ -1,7 +1,7 @@
-//! What stops all calls for a while: the pause after a refusal, and the breaker while the service fails. In both, all calls
+//! Two ways to stop all calls for a while: the pause after a refusal, and the breaker while the service fails. In both, all calls
 //! stop, one goes first, and a bad answer to it doubles the wait.
 //!
-//! Neither knows how fast calls start otherwise: that is the pace's business.
+//! Neither knows how fast calls start otherwise: the pace decides that.
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ impl Pauses {
         !self.is_alone && now >= self.until
     }
 
-    /// Takes in how the call ended that went first.
+    /// Applies the result of the call that went first.
     pub(super) fn ended(&mut self, tally: &Tally) {
         if tally.single_good {
             if self.in_a_row > 0.0 {
@@ -133,7 +133,7 @@ impl Breaker {
         { self.outage.as_ref() }.map_or(Duration::ZERO, |outage| outage.until)
     }
 
-    /// Takes in how a call ended; `is_single` says whether it went alone.
+    /// Applies the result of a call; `is_single`: it went alone.
     pub(super) fn ended(
         &mut self,
         now: Duration,
@@ -153,7 +153,7 @@ impl Breaker {
             }
         };
         if let Some(outage) = &mut self.outage {
-            // Calls that had started before say nothing new.
+            // Calls that had started earlier tell nothing new.
             let event = is_single.then(|| outage.tried(now, outcome)).flatten();
             if let Some(PaceEvent::Up { .. }) = event {
                 *self = Self::default();

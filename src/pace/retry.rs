@@ -18,7 +18,7 @@ pub(crate) enum FailedAttempt {
 /// How often a request whose outcome is unknown may be sent again.
 pub(crate) type Resends = u32;
 
-/// What a row has used up so far.
+/// How many attempts a row has used up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Attempts {
     retries: u32,
@@ -32,7 +32,7 @@ impl Attempts {
         !self.failed
     }
 
-    /// An attempt failed, which is not counted against the row.
+    /// An attempt failed, but does not count against the row.
     pub(crate) const fn forgive(&mut self) {
         self.failed = true;
     }
@@ -88,11 +88,11 @@ impl RetryPolicy {
     }
 }
 
-/// How often a row was refused, and what became of other rows meanwhile.
+/// How often a row was refused, and how other rows fared meanwhile.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct RowRefusals {
     times: u32,
-    /// Those refusals before which other rows had been accepted since the one before.
+    /// Refusals before which other rows had been accepted since the row's previous one.
     alone: u32,
     /// Whether any other row was accepted between the last two.
     others_accepted: bool,
@@ -166,14 +166,14 @@ impl RowRefusals {
     fn note(&mut self, now: CallCounts) -> bool {
         let (accepted, refused) = self.since_last(now);
         let others_pass = self.others_pass(now);
-        // What was known about this row holds while no other is accepted: at the end of a file none may be left, and the rows
+        // The finding about this row holds while no other row is accepted: at the end of a file none may be left, and the rows
         // that are always refused would look like an outage.
         let still_alone = self.alone > 0 && accepted == 0;
         let is_about_row = self.times > 0 && (others_pass || still_alone);
         if self.times == 0 {
             self.at_first = now;
         }
-        // Refused with others, it is not known any better.
+        // A refusal together with others adds nothing to it.
         if is_about_row && (others_pass || refused == 0) {
             self.alone += 1;
         }

@@ -1,16 +1,16 @@
 //! The search for a limit of the service: of calls a second, or of calls in flight.
 //!
 //! It grows until a call is refused, closes in on the limit, holds just below it, and looks past it from time to time. It
-//! knows no clock and no calls: times are seconds, and what was accepted and refused is passed in.
+//! knows no clock and no calls: times are seconds, and counts of accepted and refused calls are passed in.
 
 use serde::{Deserialize, Serialize};
 
 use crate::telemetry::pace::Search;
 
-/// One value, what is known about its limit, and what is tried next.
+/// One value, the knowledge about its limit, and the next step.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct LimitSearch {
-    /// What is allowed now.
+    /// The value that is allowed now.
     value: f64,
     least: f64,
     most: f64,
@@ -33,7 +33,7 @@ pub(super) struct LimitSearch {
     hold: f64,
     /// Seconds of the last standstill after a refusal.
     standstill: f64,
-    /// What was held before the look past the limit.
+    /// The value held before the search looked past the limit.
     held: f64,
     /// The least value since the last refusal.
     slowest: f64,
@@ -72,7 +72,7 @@ pub(super) const GENTLE: f64 = 0.9;
 const CLOSE: f64 = 1.05;
 /// The share of a limit that is held: a measurement is a little high, as buckets have a burst.
 const NEAR: f64 = 0.99;
-/// What should have been sustained is cut to this share: enough of a difference to show, and little lost if it does not help.
+/// A value that should have been sustained is cut to this share: a visible difference, and little lost if it does not help.
 pub(super) const CUT: f64 = 0.8;
 /// Seconds of the first hold, and of the longest. Each look that finds the same limit doubles them: two looks an hour cost
 /// little, and a limit that rose is found on the same day.
@@ -120,7 +120,7 @@ impl LimitSearch {
         self.stage = Stage::ClosingIn;
     }
 
-    /// What is allowed now.
+    /// The value that is allowed now.
     pub(super) const fn value(&self) -> f64 {
         self.value
     }
@@ -156,12 +156,12 @@ impl LimitSearch {
         }
     }
 
-    /// What was known about the limit no longer holds: grows again from this value.
+    /// Forgets the limit, and grows again from this value.
     pub(super) fn forget(&mut self, value: f64) {
         *self = Self::new(value, (self.least, self.most), self.is_whole).holding(self.held_share);
     }
 
-    /// What is refused from here on is the limit.
+    /// From here on, a refused value is the limit.
     pub(super) fn limit_found(&mut self, now: f64, refused: f64) {
         self.refused = refused;
         self.is_rough = false;
@@ -337,7 +337,7 @@ impl LimitSearch {
     /// The service accepted `rate` and refused at `pace`, which was more than it had sustained.
     fn close_in_on(&mut self, rate: f64, pace: f64) {
         self.refusals_in_a_row += 1;
-        // Refused again, what was sustained before is not sustained any more.
+        // A value that was sustained before and is refused again is not sustained any more.
         self.sustained = if self.refusals_in_a_row < 2 {
             self.sustained.max(rate)
         } else {

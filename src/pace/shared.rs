@@ -1,8 +1,8 @@
 //! One worker's side of a pace that several workers share: what it tells and asks, what it is granted, and when the calls that
 //! it was granted may start.
 //!
-//! The value is in a place that all of them reach, with rules of its own (`ledger/pace.sql`). There is no leader: a step
-//! that is due is given to the worker that asks next, which writes it with its next question. Nothing here knows the place.
+//! The value is in a store that all of them reach, with rules of its own (`ledger/pace.sql`). There is no leader: a step
+//! that is due is given to the worker that asks next, which writes it with its next question. Nothing here knows that store.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::tally::Tally;
 use super::types::Rate;
 use super::value::PaceValue;
 
-/// What a worker tells and asks at once. Times are seconds of the common clock.
+/// A worker's report and question in one. Times are seconds of the common clock.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct PaceAsk {
     /// Who asks: a random number.
@@ -24,7 +24,7 @@ pub(crate) struct PaceAsk {
     /// How many calls it could start soon, and how many it has in flight.
     pub(super) wants: u32,
     pub(super) out: u32,
-    /// What it has seen since its last question, if anything, and when the pace had last been cut then, as far as it knew.
+    /// Its counts since its last question, if there are any, and when the pace had last been cut by then, as far as it knew.
     pub(super) tally: Option<(f64, Tally)>,
     /// A step should follow immediately, …
     pub(super) is_urgent: bool,
@@ -34,7 +34,7 @@ pub(crate) struct PaceAsk {
     pub(super) step: Option<Step>,
 }
 
-/// The value after a step, and what others must know of it without reading it.
+/// The value after a step, with the parts that others must know without reading it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Step {
     /// The version before.
@@ -51,7 +51,7 @@ pub(super) struct Step {
     pub(super) cut_at: f64,
 }
 
-/// What a worker learns.
+/// The reply to a worker.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct PaceReply {
     /// The common time.
@@ -82,7 +82,7 @@ const UNUSED_FOR: f64 = 0.13;
 /// Without a reply, no call starts for so long after a refusal.
 const HELD: Duration = Duration::from_millis(300);
 
-/// What a worker knows of a shared pace besides its value.
+/// A worker's view of a shared pace, besides its value.
 #[derive(Default)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct SharedPace {
@@ -125,7 +125,7 @@ impl SharedPace {
         (!self.is_waiting).then_some(self.asks_at)
     }
 
-    /// What to ask now. `random` is from 0 up to 1: workers that started together do not ask together for ever.
+    /// The question to ask now. `random` is from 0 up to 1, so that workers that started together do not ask together for ever.
     pub(super) fn ask(
         &mut self,
         now: Duration,
@@ -167,7 +167,7 @@ impl SharedPace {
         version == 0 && self.known != Some(0)
     }
 
-    /// What was asked for has been answered. `is_alone`: one call at a time goes first.
+    /// The question has been answered. `is_alone`: one call goes first, by itself.
     pub(super) fn replied(&mut self, reply: &PaceReply, is_alone: bool) {
         self.is_waiting = false;
         self.known = Some(reply.version);

@@ -1,5 +1,5 @@
-//! What was seen of the service since the last step: sums and maxima, so that those of several workers can be added; and
-//! what follows from the times of its answers and from the quota that its headers name.
+//! Counts of the service's answers since the last step: sums and maxima, so that those of several workers can be added; and
+//! the conclusions from the times of its answers and from the quota that its headers name.
 
 use serde::{Deserialize, Serialize};
 
@@ -87,7 +87,7 @@ impl Tally {
         }
     }
 
-    /// Adds what another worker has seen.
+    /// Adds another worker's counts.
     pub(super) fn add(&mut self, other: &Self) {
         if self.refused == 0 || (self.refused_new == 0 && other.refused_new > 0) {
             self.refused_at = other.refused_at;
@@ -135,7 +135,7 @@ impl Tally {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Latency {
     last: Times,
-    /// What the service takes when nothing queues: short intervals count far more than long ones.
+    /// The service's time without a queue: short intervals count far more than long ones.
     usual: Option<Times>,
     /// Calls in flight and the median when answers became slow.
     slow_since: Option<(f64, f64)>,
@@ -148,7 +148,7 @@ struct Times {
     fast: f64,
 }
 
-/// What the answers of an interval showed.
+/// The findings from the answers of an interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Trend {
     Usual,
@@ -281,7 +281,7 @@ impl QuotaHint {
         !self.is_disbelieved && now >= self.until
     }
 
-    /// What they ask for, for people to read.
+    /// Their request, for people to read.
     pub(super) fn shown(&self, now: f64) -> pace::Hint {
         if self.is_disbelieved {
             return pace::Hint::Disbelieved;

@@ -1,4 +1,4 @@
-//! What passes between this module and its callers: what the user allows (`--rate`), when a call may start, how it ended, and
+//! The types that this module and its callers exchange: the user's limits (`--rate`), when a call may start, how it ended, and
 //! what that changed.
 
 use std::fmt;

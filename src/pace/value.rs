@@ -17,7 +17,7 @@ use super::types::PaceLimits;
 use super::types::Rate;
 use crate::telemetry::pace::{Limit, Pace, PaceCause};
 
-/// What decides when calls may start.
+/// The value that decides when calls may start.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct PaceValue {
     rate: LimitSearch,
@@ -143,7 +143,7 @@ impl PaceValue {
         }
     }
 
-    /// Whether the rate that is searched for holds calls back. Where headers ask for less, nothing is learnt about it.
+    /// Whether the searched rate holds calls back. If a header caps the rate below it, the search learns nothing.
     pub(super) fn is_search_used(&self, now: f64) -> bool {
         let hinted = self.hint.rate(now);
         hinted.is_none_or(|hinted| self.rate.value() <= hinted)
@@ -191,7 +191,7 @@ impl PaceValue {
         }
     }
 
-    /// What has changed the pace since this was last asked, if it has changed.
+    /// Why the pace has changed since the last question, if it has.
     pub(super) fn take_cause(&mut self) -> PaceCause {
         // Nothing else changes it by itself: what headers ask for holds for a time.
         self.cause.take().unwrap_or(PaceCause::Headers)
@@ -206,7 +206,7 @@ impl PaceValue {
         self.cause = Some(PaceCause::Outage);
     }
 
-    /// Takes in what was seen up to now. `random` is from 0 up to 1.
+    /// Steps the value with the counts up to now. `random` is from 0 up to 1.
     pub(super) fn step(&mut self, now: f64, tally: &Tally, random: f64) {
         let lasted = now - self.stepped_at;
         self.stepped_at = now;
@@ -352,12 +352,12 @@ impl PaceValue {
         }
     }
 
-    /// How long an interval lasts: what one changed is seen in the next one.
+    /// How long an interval lasts: the effect of a change shows in the next one.
     fn interval(&self) -> f64 {
         (self.latency.median() * 2.0 + self.seen_after).max(SHORTEST_INTERVAL)
     }
 
-    /// Whether nothing speaks against more.
+    /// Whether nothing argues against a higher value.
     fn is_quiet(&self, now: f64, tally: &Tally) -> bool {
         let is_calm = if self.noise.share() > 0.0 {
             self.noise.is_calm()

@@ -1,4 +1,4 @@
-//! What the stand-in demands of a request (sections 2.1, 4.1 and 5 of the interface, word by word), and the score that it makes
+//! The stand-in's demands on a request (sections 2.1, 4.1 and 5 of the interface, word by word), and the score that it makes
 //! up for a user.
 //!
 //! It is stricter than the service may be: whatever it rejects is a mistake of the client. The score is a documented function of
@@ -40,7 +40,7 @@ pub(super) struct User {
     pub(super) advanced: Option<bool>,
 }
 
-/// A request that is rejected: with which status and message.
+/// The status and the message with which a request is rejected.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rejection(pub(super) StatusCode, pub(super) &'static str);
 
@@ -187,7 +187,7 @@ fn private_ip(user: &User) -> bool {
 
 const BOTS: &str = "bot crawler spider curl wget python headless go-http-client";
 
-/// Only if the name has a word that could be in an address at all.
+/// True only if the name has a word that could be in an address at all.
 fn mail_unlike_name(user: &User) -> bool {
     let Some((local, _)) = user
         .email

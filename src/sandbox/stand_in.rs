@@ -1,4 +1,4 @@
-//! What the stand-in does with a request, as it was told: it answers, refuses, fails, and counts.
+//! The stand-in's treatment of a request, by its settings: it answers, refuses, fails, and counts.
 //!
 //! It must not know connections.
 
@@ -292,7 +292,7 @@ impl StandIn {
         (above, self.settings.latency + jitter.mul_f64(more))
     }
 
-    /// What goes wrong with a request, if anything.
+    /// The fault that a request meets, if any.
     fn pick_fault(&self) -> Option<FaultKind> {
         if self.settings.faults == Faults::default() {
             return None;

@@ -102,7 +102,7 @@ impl KeyFile {
 /// # Errors
 /// Exit code 2: it is empty, or has characters that API keys never have.
 pub(crate) fn check_key(key: &str, place: &str) -> Result<Secret> {
-    // A file of variables or a curl command that was copied leaves them around a key.
+    // People copy keys with their quotes or scheme out of a file of variables or a curl command.
     let key = unquoted(key);
     let key = match key.split_at_checked(BEARER.len()) {
         Some((scheme, rest)) if scheme.eq_ignore_ascii_case(BEARER) => rest.trim(),
@@ -122,8 +122,7 @@ pub(crate) fn check_key(key: &str, place: &str) -> Result<Secret> {
 /// What an `Authorization` header has before a key.
 const BEARER: &str = "bearer ";
 
-/// A setting without the quotes that stand around it where a program does not take them for marks, such as in a file of
-/// variables.
+/// A setting without the quotes around it: some programs, such as `docker` with a file of variables, leave them in.
 pub(super) fn unquoted(setting: &str) -> &str {
     let inner = |quote| setting.strip_prefix(quote)?.strip_suffix(quote);
     inner('"').or_else(|| inner('\'')).unwrap_or(setting)

@@ -46,7 +46,7 @@ pub struct Fault {
     pub(crate) from_other_program: bool,
     /// The row's failure if there is no further attempt. Its message may have the row's values, and is for the rejects only.
     pub failure: Failure,
-    /// What everybody may see in place of that message.
+    /// The words that everybody may see in place of that message.
     shown: Option<Box<str>>,
 }
 
@@ -104,11 +104,11 @@ pub(crate) enum Health {
     Gone,
     /// The name of its host or its proxy cannot be resolved: before the first answer, this means that the address is wrong.
     HostNotFound,
-    /// There is no connection: the service is waited for, also before the first answer.
+    /// There is no connection: the run waits for the service, also before the first answer.
     NotConnected,
     /// It takes too long to answer.
     Slow,
-    /// It did not take the request, as the connection had ended in order: that says nothing about it.
+    /// It did not take the request, as its connection had ended in order, which says nothing about the service.
     LeftOut,
 }
 
@@ -299,7 +299,7 @@ fn says_out_of_credit(body: &[u8]) -> bool {
     OUT_OF_CREDIT.iter().any(|words| text.contains(words))
 }
 
-/// Whether an answer that is no success asks for fewer calls, or to wait: by its status, by a time to wait, or in words.
+/// Whether an unsuccessful answer asks for fewer calls, or to wait: by its status, by a time to wait, or in words.
 fn is_throttle(reply: &Reply) -> bool {
     let headers = &reply.headers;
     let names_time = || named_wait(headers).is_some_and(|wait| !wait.is_zero());
@@ -319,7 +319,7 @@ fn is_throttle(reply: &Reply) -> bool {
     }
 }
 
-/// Whether a body speaks of a rate limit, such as `rate_limit_exceeded`, and is not an answer that only lacks something.
+/// Whether a body names a rate limit, such as `rate_limit_exceeded`, and is not an answer that only lacks a part.
 fn says_rate_limit(body: &[u8]) -> bool {
     let text = String::from_utf8_lossy(body).to_lowercase();
     let text = text.replace(['_', '-', ' '], "");

@@ -38,7 +38,7 @@ const OUR_NAME: &str = concat!("rescore/", env!("CARGO_PKG_VERSION"));
 /// a server that was just closing the connection.
 const POOL_IDLE: Duration = Duration::from_secs(4);
 
-/// Concurrent calls per client. Over HTTP/2 they share one connection. If there are more calls than
+/// Concurrent calls per pool. Over HTTP/2 they share one connection. If there are more calls than
 /// the server allows on it, the library holds them back unsent while their time runs: they would
 /// look slow, or as if they had been sent and not answered. RFC 9113 (6.5.2) recommends that
 /// servers allow at least this many.
@@ -370,7 +370,7 @@ impl Service for Client {
     }
 }
 
-/// Room for these headers and the length of the body, so that the table of a copy need not grow.
+/// Room for these headers and `content-length`, so that the map of a copy need not grow.
 const MOST_HEADERS: usize = 8;
 
 /// The headers of every request, also those that the libraries would otherwise make for each call.

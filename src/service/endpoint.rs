@@ -1,4 +1,4 @@
-//! Who is asked by whom: the service's address, the proxy on the way to it, the plan, and the calling application (interface,
+//! Who asks whom: the service's address, the proxy on the way to it, the plan, and the calling application (interface,
 //! sections 1 and 5).
 //!
 //! It must not know what is sent there.

@@ -45,7 +45,7 @@ pub(crate) enum KeyRenewal {
 /// The result of sending a request.
 pub(crate) type Exchange = Result<Reply, TransportFault>;
 
-/// An answer as received, not yet classified.
+/// An answer as it was received, not yet classified.
 #[derive(Debug, Clone)]
 pub struct Reply {
     /// The HTTP status.
@@ -122,9 +122,9 @@ pub enum TransportFault {
     HostNotFound(String),
     /// No connection, or no TLS handshake, for this reason: nothing was sent.
     Unreachable(String),
-    /// Nothing listens at the service's address, or the resolver does not answer: a service that is not up yet is one.
+    /// Nothing listens at the service's address, or the resolver does not answer, such as before the service is up.
     NotConnected(String),
-    /// Nothing was sent, and no further call would be: why, and what the user can do.
+    /// Nothing was sent, and no further call would get through: why, and a hint for the user.
     Refused(String, &'static str),
     /// The request was still queued when its connection ended.
     Unprocessed(String),

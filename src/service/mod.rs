@@ -1,7 +1,7 @@
 //! The service's interface: the request, the answer, and what every outcome of a call means.
 //!
-//! A request's body comes in, a [`Classified`] outcome comes out. Only `client` and `network_fault` name the HTTP client. Everything that makes decisions works on plain data and is tested with it. Nothing here knows about
-//! rows, files or pacing.
+//! A request's body comes in, a [`Classified`] outcome comes out. Only `client` and `network_fault` name the HTTP client. All
+//! decisions are made on plain data, and tested with it. Nothing here knows about rows, files or pacing.
 
 mod answer;
 mod api_key;

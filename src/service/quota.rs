@@ -1,7 +1,7 @@
 //! What an answer's headers say about the service's rate limit, and when it asks to be called again.
 //!
-//! They are hints: a part that makes no sense is ignored and never an error. It knows the IETF's drafts, old and new, and the
-//! `X-` headers that came before them. It must not know what the quota is used for.
+//! They are hints: a part that makes no sense is ignored and never an error. The IETF's drafts are known, old and new, and the
+//! `X-` headers that came before them. Nothing here may know what the quota is used for.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -54,7 +54,7 @@ const WAITS: [&str; 7] = [
 /// A longer wait is not believed: it is a number in another unit, or a mistake. Quotas of a month are not waited for.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The wait where an answer names one that is not understood or not believed: quotas are mostly those of a minute.
+/// The wait if an answer names one that is not understood or not believed: most quotas are per minute.
 const UNCLEAR: Duration = Duration::from_secs(60);
 
 /// Longer windows and resets make no sense. A larger plain number of seconds is a date.
@@ -103,7 +103,7 @@ impl Quota {
         quota
     }
 
-    /// Whether nothing is left. Mentioning a limit does not count: many services do so in every answer.
+    /// Whether no call is left. A mere mention of a limit does not count: many services send one with every answer.
     pub fn is_used_up(&self) -> bool {
         self.remaining == Some(0)
     }

@@ -18,7 +18,7 @@ const LONGEST: usize = 500;
 /// A shorter key is one of a test, such as `sandbox`, and may be a part of any id.
 const SHORTEST_KEY: usize = 12;
 
-/// Which words are not shown about this request.
+/// Tells which words must not be shown about a request.
 pub(super) type Hides = fn(&SentRequest, &str) -> bool;
 
 impl ApiKeys {
@@ -158,7 +158,7 @@ const HTML: &str = "HTML";
 const BINARY: &str = "binary";
 const TEXT: &str = "text";
 
-/// What a body is.
+/// What kind of text a body is.
 fn kind(body: &[u8]) -> &'static str {
     let body = without_mark(body).trim_ascii();
     match body {
