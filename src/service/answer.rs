@@ -88,19 +88,14 @@ fn parse(
         .ok_or("the answer has no `transaction_id`")?;
     let transaction_id = transaction_id(id, matches!(text, Cow::Owned(_)))
         .map_err(|wrong| format!("the answer's `transaction_id` {wrong}"))?;
-    let captured = columns
-        .iter()
-        .map(|pointer| {
-            pointer
-                .find(body)
-                .filter(|value| *value != "null")
-                .map(raw_json::on_one_line)
-        })
-        .collect();
+    let captured = columns.iter().map(|pointer| {
+        let value = pointer.find(body).filter(|value| *value != "null");
+        value.map(raw_json::on_one_line)
+    });
     Ok(Answer {
         transaction_id,
         score,
-        captured,
+        captured: captured.collect(),
     })
 }
 

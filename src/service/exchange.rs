@@ -1,7 +1,6 @@
 //! One exchange with the service: a request is sent (interface, section 2.1), and an answer comes back, or the reason why there
 //! is none.
 
-use std::fmt::Write as _;
 use std::future::Future;
 use std::io::Read as _;
 use std::time::Duration;
@@ -163,8 +162,12 @@ pub fn write_body(request: &UserRequest<'_>, plan: Plan, to: &mut BytesMut) {
         advanced,
     } = plan
     {
-        // Writing to memory never fails.
-        let _ = write!(to, r#","vpn_check":{vpn_check},"advanced":{advanced}"#);
+        to.put_slice(match (vpn_check, advanced) {
+            (false, false) => br#","vpn_check":false,"advanced":false"#,
+            (false, true) => br#","vpn_check":false,"advanced":true"#,
+            (true, false) => br#","vpn_check":true,"advanced":false"#,
+            (true, true) => br#","vpn_check":true,"advanced":true"#,
+        });
     }
     to.put_u8(b'}');
 }
