@@ -9,6 +9,7 @@ use std::iter::successors;
 
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpInfo;
+use rustls::AlertDescription;
 
 use super::endpoint::Endpoint;
 use super::exchange::TransportFault;
@@ -19,7 +20,7 @@ use crate::base::text::quoted;
 /// counts. After a colon the library's words follow.
 const WORDS: [(&str, &str, &str); 15] = [
     (
-        CERTIFICATE_REQUIRED,
+        "alert: CertificateRequired",
         "the service wants a certificate of the client",
         "this is not supported: ask for access with the API key alone, or through a proxy that has the certificate",
     ),
@@ -54,7 +55,6 @@ const WORDS: [(&str, &str, &str); 15] = [
 
 /// How the words of an error begin that has no public type: a proxy does not open a tunnel to the service.
 const TUNNEL: &str = "tunnel error: ";
-const CERTIFICATE_REQUIRED: &str = "alert: CertificateRequired";
 const NOT_TRUSTED: &str = "the service's certificate is not trusted:";
 const AUTHORITY: &str = "give `--ca-file` a file with the authority that signed it, such as a company's own, and with any intermediate certificate that the service leaves out";
 const CLOCK: &str = "check this machine's clock with `date`; if it is right, the service has to renew the certificate";
@@ -72,7 +72,7 @@ pub(super) fn fault(
     let said = innermost(error);
     let (words, hint) = worded(&said);
     // With TLS 1.3 it comes when the request is on its way, and nothing was read of that.
-    if said.contains(CERTIFICATE_REQUIRED) {
+    if let Some(rustls::Error::AlertReceived(AlertDescription::CertificateRequired)) = find(error) {
         return TransportFault::Refused(words, hint);
     }
     if error.is_dns() {

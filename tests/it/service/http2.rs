@@ -49,6 +49,8 @@ enum Fault {
     ResetHalf(u32),
     /// The connection ends with a last stream so far from the request's, for this reason.
     GoAway(i64, u32),
+    /// The connection ends, and nothing says so.
+    HangUp,
     /// Each connection ends in order after so many answers: later requests on it are not processed.
     EndsAfter(usize),
     /// After the first answer there is none until so many calls are in flight together.
@@ -174,6 +176,7 @@ impl Server {
                         stream.write_all(&frame(GOAWAY, 0, 0, &payload))?;
                         return stream.sock.shutdown(std::net::Shutdown::Write);
                     }
+                    Fault::HangUp if nth == 3 => return Ok(()),
                     _ => {
                         let request: Value = serde_json::from_slice(body).unwrap();
                         waiting.push((id, good_body(request["name"].as_str().unwrap())));
@@ -243,6 +246,12 @@ fn what_the_server_has_not_processed_is_sent_again_and_nothing_is_billed_twice()
     let rejects = place.text("scored.rejects.csv");
     assert!(rejects.contains("User 3"), "{rejects}");
     assert!(!rejects.contains("rejected") && !rejects.contains(KEY));
+    let (_, place, _) = score(Fault::HangUp, 5, "--retries 0 --resend-unknown 0");
+    let rejects = place.text("scored.rejects.csv");
+    assert!(
+        rejects.contains(",the connection broke: the other side closed the connection,"),
+        "{rejects}"
+    );
 }
 
 #[test]
