@@ -119,7 +119,7 @@ pub(crate) fn is_encoded_twice(text: &str) -> bool {
 }
 
 /// Signs that no word starts or ends with. In other encodings, some of their bytes are letters.
-const SIGNS: &str = "€‚ƒ†‡ˆ‰‹˜›¡¢£¤¥¦¨¬¯±´µ¶¸¼½¾¿";
+const SIGNS: &str = "€‚ƒ„†‡ˆ‰‹•˜™›¡¢£¤¥¦¨¬¯±´µ¶¸¼½¾¿";
 /// Signs that may be within a word.
 const WITHIN_WORDS: &str = "’‘ʼ‐‑–—·\u{ad}\u{200c}\u{200d}";
 /// Letters beyond ASCII of Icelandic, the only language with the first four.

@@ -139,44 +139,39 @@ pub(super) fn refuse_other_cells(header: &str, names: &[String], file: &str) -> 
     Ok(())
 }
 
-/// What is nearly one object per line: how its first line becomes an object, what it is, and what makes all lines right.
-type Spoilt = (fn(&str) -> String, &'static str, &'static str);
+/// Texts that are not one object per line: how the first line shows it, what the text is, and what makes it right. The first
+/// that fits counts.
+type OtherText = (fn(&str) -> bool, &'static str, &'static str);
 #[rustfmt::skip]
-const SPOILT: &[Spoilt] = &[
-    (|line| line.trim_end().trim_end_matches(',').to_owned(), "it has a comma after each object", "`sed 's/,[[:space:]]*$//'` takes the commas off"),
-    (|line| line.replace('\x1e', ""), "it is a sequence of JSON texts (json-seq), with a character 1E before each", "`perl -p -e 's/^\\x1e//'` takes these characters off"),
-    (|line| line.replace("-Inf", "Inf").replace("Infinity", "null").replace("NaN", "null"), "it has `NaN` or `Infinity`, which JSON has not", "`sed -E 's/: *(NaN|-?Infinity)/: null/g'` makes `null` of them"),
-    (|line| line.replace('\'', "\"").replace("None", "null").replace("True", "true").replace("False", "false"), "its quotes are single ones, as Python prints objects", "write it with Python's `json.dumps`"),
+const OTHER_TEXTS: &[OtherText] = &[
+    (has_two_values, "its objects follow each other on one line", ONE_PER_LINE),
+    (|line| object(line).is_err_and(|error| error.is_eof()), "its objects extend over several lines", ONE_PER_LINE),
+    (|line| object(line.trim_end().trim_end_matches(',')).is_ok(), "it has a comma after each object", "`sed 's/,[[:space:]]*$//'` takes the commas off"),
+    (|line| object(&line.replace('\x1e', "")).is_ok(), "it is a sequence of JSON texts (json-seq), with a character 1E before each", "`perl -p -e 's/^\\x1e//'` takes these characters off"),
+    (|line| object(&line.replace("-Inf", "Inf").replace("Infinity", "null").replace("NaN", "null")).is_ok(), "it has `NaN` or `Infinity`, which JSON has not", "`sed -E 's/: *(NaN|-?Infinity)/: null/g'` makes `null` of them"),
+    (|line| object(&line.replace('\'', "\"").replace("None", "null").replace("True", "true").replace("False", "false")).is_ok(), "its quotes are single ones, as Python prints objects", "write it with Python's `json.dumps`"),
+    (|line| line.trim_start().starts_with('{'), "its first line is not valid JSON", "`jq -c .` says where"),
+    (|_| true, "none of its first lines is an object", "`--format csv` reads CSV, whatever the file's name"),
 ];
+const ONE_PER_LINE: &str = "`jq -c .` puts each object on one line, as JSONL has them";
+
+fn object(text: &str) -> serde_json::Result<()> {
+    raw_json::members(text, |_, _| ())
+}
+
+fn has_two_values(line: &str) -> bool {
+    let values = serde_json::Deserializer::from_str(line).into_iter::<&RawValue>();
+    values.take(2).flatten().count() == 2
+}
 
 /// Fails if none of the first lines is an object. The very first line shows why.
 pub(super) fn refuse_other_text(first: Option<&[u8]>, file: &str) -> Result<()> {
-    let Some(first) = first else {
-        return Ok(());
-    };
-    let first = String::from_utf8_lossy(first);
-    let mut objects = serde_json::Deserializer::from_str(&first).into_iter::<&RawValue>();
-    let is_object = |text: &str| raw_json::members(text, |_, _| ());
-    let (what, fix) = if let (Some(Ok(_)), Some(Ok(_))) = (objects.next(), objects.next()) {
-        ("its objects follow each other on one line", ONE_PER_LINE)
-    } else if is_object(&first).is_err_and(|error| error.is_eof()) {
-        ("its objects extend over several lines", ONE_PER_LINE)
-    } else if let Some((_, what, fix)) =
-        { SPOILT.iter() }.find(|it| is_object(&it.0(&first)).is_ok())
-    {
-        (*what, *fix)
-    } else if first.trim_start().starts_with('{') {
-        ("its first line is not valid JSON", "`jq -c .` says where")
-    } else {
-        (
-            "none of its first lines is an object",
-            "`--format csv` reads CSV, whatever the file's name",
-        )
-    };
-    Err(cannot_read(file, what).hint(fix))
+    let first = first.map(String::from_utf8_lossy);
+    let found = first.and_then(|first| OTHER_TEXTS.iter().find(|(is_it, ..)| is_it(&first)));
+    found.map_or(Ok(()), |(_, what, fix)| {
+        Err(cannot_read(file, what).hint(*fix))
+    })
 }
-
-const ONE_PER_LINE: &str = "`jq -c .` puts each object on one line, as JSONL has them";
 
 fn cannot_read(file: &str, what: &str) -> Error {
     Error::usage(format!("cannot read {file}: {what}"))

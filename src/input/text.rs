@@ -163,11 +163,15 @@ fn encoding(bytes: &[u8]) -> Result<TextEncoding, Named> {
         let encoding = TextEncoding::of_label(label).ok();
         encoding.filter(|encoding| is_plausible(oddities(&encoding.decode_lossy(bytes))))
     };
-    let guess = fits(detector.guess(None, Utf8Detection::Deny).name());
+    let guess = detector.guess(None, Utf8Detection::Deny).name();
+    // Small letters of Russian in MS-DOS start here. Without any, the text may as well be Hebrew.
+    if guess == "IBM866" && bytes.iter().all(|byte| *byte < 0xa0) {
+        return Err(DOS);
+    }
     let (odd, fitting) = oddities(&decode_dos(bytes));
     // The detector does not know these two. Excel on a Mac still writes the first, and its "CSV (MS-DOS)" the second, in which
     // each country has some letters of its own.
-    match guess.or_else(|| fits("macintosh").filter(|_| odd > 0 && odd >= fitting)) {
+    match fits(guess).or_else(|| fits("macintosh").filter(|_| odd > 0 && odd >= fitting)) {
         Some(found) => Ok(found),
         None if is_plausible((odd, fitting)) => Err(DOS),
         None => Err(UNCLEAR),
@@ -176,10 +180,11 @@ fn encoding(bytes: &[u8]) -> Result<TextEncoding, Named> {
 
 /// Whether so few letters of so many are odd that they may be slips of the pen.
 const fn is_plausible((odd, fitting): (usize, usize)) -> bool {
-    odd * 20 <= fitting
+    odd * 20 < fitting
 }
 
-/// The first bytes of formats that people have in place of text, and where they are. Other binary files are found by a NUL byte.
+/// The first bytes of formats that people have in place of text, and where they are; `?` is any byte but NUL. Other binary
+/// files are found by a NUL byte.
 #[rustfmt::skip]
 const FORMATS: &[(usize, &[u8], &str, &str)] = &[
     // Spreadsheets are zip archives that start with a file with one of these names.
@@ -209,15 +214,11 @@ const FORMATS: &[(usize, &[u8], &str, &str)] = &[
     (0, b"\0\0\xfe\xff", UTF_32, "convert it with `iconv -f UTF-32 -t UTF-8`"),
     (0, b"\xff\xfe", UTF_16, "convert it with `iconv -f UTF-16 -t UTF-8`"),
     (0, b"\xfe\xff", UTF_16, "convert it with `iconv -f UTF-16 -t UTF-8`"),
-];
-
-/// The same without a byte order mark, which iconv needs to be told; zeros beside the first letters show it.
-#[rustfmt::skip]
-const UNMARKED: &[([u8; 4], &str, &str)] = &[
-    ([1, 0, 1, 0], UTF_16, "convert it with `iconv -f UTF-16LE -t UTF-8`"),
-    ([0, 1, 0, 1], UTF_16, "convert it with `iconv -f UTF-16BE -t UTF-8`"),
-    ([1, 0, 0, 0], UTF_32, "convert it with `iconv -f UTF-32LE -t UTF-8`"),
-    ([0, 0, 0, 1], UTF_32, "convert it with `iconv -f UTF-32BE -t UTF-8`"),
+    // Without a byte order mark, iconv needs to be told the order.
+    (0, b"?\0?\0", UTF_16, "convert it with `iconv -f UTF-16LE -t UTF-8`"),
+    (0, b"\0?\0?", UTF_16, "convert it with `iconv -f UTF-16BE -t UTF-8`"),
+    (0, b"?\0\0\0", UTF_32, "convert it with `iconv -f UTF-32LE -t UTF-8`"),
+    (0, b"\0\0\0?", UTF_32, "convert it with `iconv -f UTF-32BE -t UTF-8`"),
 ];
 
 const SAVE_AS: &str = "save it as \"CSV UTF-8\"";
@@ -231,17 +232,13 @@ const FEW_LETTERS: usize = 5;
 /// The format of a file with these first bytes, if it is one of these.
 fn foreign(start: &[u8]) -> Option<Named> {
     let is_binary = memchr(0, start).is_some();
-    let found = FORMATS.iter().find(|(at, mark, ..)| {
+    let is_byte = |(mark, byte): (&u8, &u8)| mark == byte || *mark == b'?' && *byte != 0;
+    let (.., what, fix) = FORMATS.iter().find(|(at, mark, ..)| {
         let is_text = mark.iter().all(u8::is_ascii_graphic) && mark.len() <= FEW_LETTERS;
-        (is_binary || !is_text) && start.get(*at..).is_some_and(|rest| rest.starts_with(mark))
-    });
-    let unmarked = || {
-        let first = start.first_chunk::<4>()?.map(|byte| byte.min(1));
-        UNMARKED.iter().find(|(zeros, ..)| *zeros == first)
-    };
-    found
-        .map(|(.., what, fix)| (*what, *fix))
-        .or_else(|| unmarked().map(|(_, what, fix)| (*what, *fix)))
+        let bytes = start.get(*at..at + mark.len());
+        (is_binary || !is_text) && bytes.is_some_and(|bytes| mark.iter().zip(bytes).all(is_byte))
+    })?;
+    Some((*what, *fix))
 }
 
 #[cfg(test)]

@@ -101,7 +101,7 @@ fn an_encoding_is_advised_only_if_it_makes_names_of_the_words() {
     };
     let dos = "a code page of MS-DOS";
     for (written, what) in [
-        // CP850, CP437; CP852, CP857 and windows-1257 are not clear.
+        // CP850, CP437, CP862 (one name and two); CP852, CP855, CP857 and windows-1257 are not clear.
         (
             &[
                 &b"Jos\x82 Garc\xa1a"[..],
@@ -111,6 +111,18 @@ fn an_encoding_is_advised_only_if_it_makes_names_of_the_words() {
             dos,
         ),
         (&[b"J\x81rgen M\x81ller", b"K\x84the Gro\xe1"], dos),
+        (&[b"\x8e\x99\x84 \x8b\x84\x8f"], "not clear"),
+        (
+            &[b"\x8e\x99\x84 \x8b\x84\x8f", b"\x83\x85\x83 \x8c\x85\x89"],
+            dos,
+        ),
+        (
+            &[
+                b"\xd3\xb7\xd0\xd6\xf5 \xdd\xa8\xe5\xe1\xd6\xeb\xb7\x94",
+                b"\x9d\xe1\xb7\xbd \xea\xe7\xc6\xd6\xeb",
+            ],
+            "not clear",
+        ),
         (
             &[b"\x9dukasz Wi\x98niewski", b"Ma\x88gorzata D\xa5browska"],
             "not clear",
