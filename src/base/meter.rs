@@ -14,6 +14,8 @@ pub(crate) struct Meter(Arc<Mutex<PassedBytes>>);
 struct PassedBytes {
     count: u64,
     hasher: blake3::Hasher,
+    /// Nobody asks for the hash.
+    is_only_counted: bool,
     /// Nothing is missing.
     is_whole: bool,
 }
@@ -29,6 +31,11 @@ impl Meter {
         self.lock().count
     }
 
+    /// From now on bytes are counted and not hashed.
+    pub(crate) fn only_count(&self) {
+        self.lock().is_only_counted = true;
+    }
+
     /// What has passed is the whole file.
     pub(crate) fn end(&self) {
         self.lock().is_whole = true;
@@ -37,13 +44,16 @@ impl Meter {
     /// The BLAKE3 hash in hexadecimal, if the whole file has passed.
     pub(crate) fn hash(&self) -> Option<String> {
         let passed = self.lock();
-        { passed.is_whole }.then(|| passed.hasher.finalize().to_string())
+        let is_hashed = passed.is_whole && !passed.is_only_counted;
+        is_hashed.then(|| passed.hasher.finalize().to_string())
     }
 
     fn add(&self, bytes: &[u8]) {
         let mut passed = self.lock();
         passed.count += bytes.len() as u64;
-        passed.hasher.update(bytes);
+        if !passed.is_only_counted {
+            passed.hasher.update(bytes);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, PassedBytes> {

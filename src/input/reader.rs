@@ -111,6 +111,10 @@ impl Reader {
         compose.quality = { settings.notes_quality }.then(Quality::default);
         let (name, size, readers) = (source.name.clone(), source.size, source.readers);
         let meter = source.meter.clone();
+        // Rows that are only counted are read again when they are paid for.
+        if settings.notes_quality {
+            meter.only_count();
+        }
         let mut buffer = Buffer::new(source);
         buffer.fill_first_line()?;
         buffer.fill_head(settings.file.encoding)?;
