@@ -180,6 +180,19 @@ impl Pointer {
         }
     }
 
+    /// The pointers to the members that this JSON text has where it leaves the path.
+    pub(crate) fn others(&self, text: &str) -> Vec<String> {
+        let (mut path, mut others) = (self.clone(), Vec::new());
+        while let (true, Some((_, parent))) = (others.is_empty(), path.0.split_last()) {
+            path = Self(parent.into());
+            let _ = members(path.find(text).unwrap_or_default(), |key, _| {
+                let name = string(key).map(|key| Self::of_member(&key));
+                others.extend(name.map(|name| format!("{path}{name}")));
+            });
+        }
+        others
+    }
+
     /// The value in this JSON text, if it exists.
     pub(crate) fn find<'a>(&self, text: &'a str) -> Option<&'a str> {
         let value: &RawValue = serde_json::from_str(text).ok()?;
@@ -309,6 +322,15 @@ mod tests {
             assert_eq!(find(text, absent), None, "{absent}");
         }
         assert!(Pointer::parse("a").is_err());
+        for (pointer, others) in [
+            ("/x/y", &["/a", "/"][..]),
+            ("/a/x", &["/a/b~1c"]),
+            ("/a/b~1c/2/x", &["/a/b~1c/2/d"]),
+            ("/a/b~1c/9", &["/a/b~1c"]),
+        ] {
+            let pointer = Pointer::parse(pointer).unwrap();
+            assert_eq!(pointer.others(text), others, "{pointer}");
+        }
     }
 
     #[test]

@@ -8,8 +8,10 @@ use std::collections::HashMap;
 use std::hash::BuildHasher;
 use std::mem;
 
+use bytes::Bytes;
 use foldhash::quality::RandomState;
 
+use crate::fields::columns_line;
 use crate::raw_json::Pointer;
 use crate::row::RowNumber;
 use crate::telemetry::event::Event;
@@ -32,6 +34,8 @@ pub(super) struct AnswerChecks {
     transactions: Transactions,
     /// The fields that no answer has had, each with its index among the answer's fields.
     missing: Vec<(usize, Pointer)>,
+    /// The last of these answers, whole.
+    last: Bytes,
     /// The index of the level that decides; `None` if scores do.
     level: Option<usize>,
     answers: u32,
@@ -63,6 +67,8 @@ pub(super) struct FieldsMissing {
     pub(super) answers: u32,
     /// The pointers of the fields, as they are shown.
     pub(super) fields: String,
+    /// The pointers to what is there instead, in words.
+    pub(super) instead: String,
     /// Whether one of them is the level that decides.
     pub(super) level: bool,
 }
@@ -70,8 +76,11 @@ pub(super) struct FieldsMissing {
 impl FieldsMissing {
     /// As it is reported.
     pub(super) fn event(self) -> Event {
-        let (answers, fields) = (self.answers, self.fields);
-        Event::FieldsAbsent { answers, fields }
+        Event::FieldsAbsent {
+            answers: self.answers,
+            fields: self.fields,
+            instead: self.instead,
+        }
     }
 }
 
@@ -82,6 +91,7 @@ impl AnswerChecks {
             file: 0,
             transactions: Transactions::default(),
             missing: fields.iter().cloned().enumerate().collect(),
+            last: Bytes::new(),
             level,
             answers: 0,
             below_zero: false,
@@ -133,13 +143,18 @@ impl AnswerChecks {
         Some(mem::take(&mut self.repeated))
     }
 
-    /// The fields that the first answers lacked, once; this answer is one of them.
-    pub(super) fn missing_fields(&mut self, answer: &Answer) -> Option<FieldsMissing> {
+    /// The fields that the first answers lacked, once; this answer with this body is one of them.
+    pub(super) fn missing_fields(
+        &mut self,
+        answer: &Answer,
+        body: &Bytes,
+    ) -> Option<FieldsMissing> {
         // Nearly always all are there from the first answer on.
         if self.missing.is_empty() {
             return None;
         }
         self.answers += 1;
+        self.last = body.clone();
         let is_missing = |at: usize| !matches!(answer.captured.get(at), Some(Some(_)));
         self.missing.retain(|(at, _)| is_missing(*at));
         if self.answers < FIRST {
@@ -154,9 +169,16 @@ impl AnswerChecks {
         let names: Vec<_> = { fields.iter() }
             .map(|(_, pointer)| format!("`{pointer}`"))
             .collect();
+        let body = mem::take(&mut self.last);
+        let body = String::from_utf8_lossy(&body);
+        let others = fields.iter().flat_map(|(_, pointer)| pointer.others(&body));
+        let mut others: Vec<_> = others.collect();
+        others.sort();
+        others.dedup();
         (self.answers > 0 && !names.is_empty()).then(|| FieldsMissing {
             answers: self.answers,
             fields: names.join(", "),
+            instead: columns_line("member", &others),
             level: fields.iter().any(|(at, _)| Some(*at) == self.level),
         })
     }
@@ -224,10 +246,10 @@ mod tests {
     fn fields_that_none_of_the_first_answers_has_are_reported_once_or_at_the_end() {
         let fields = ["/a", "/b", "/c"].map(|pointer| Pointer::parse(pointer).unwrap());
         let missing = |answers, level| {
-            let fields = "`/b`".into();
             Some(FieldsMissing {
                 answers,
-                fields,
+                fields: "`/b`".into(),
+                instead: "members: /a, /c".into(),
                 level,
             })
         };
@@ -246,7 +268,9 @@ mod tests {
                     score: Score::from_json_number("1").unwrap(),
                     captured: [a, None, Some("null")].map(|it| it.map(Box::from)).into(),
                 };
-                reports.extend(checks.missing_fields(&answer));
+                reports.extend(
+                    checks.missing_fields(&answer, &Bytes::from_static(br#"{"c":1,"a":{}}"#)),
+                );
             }
             assert_eq!(reports, Vec::from_iter(reported));
             assert_eq!((checks.end(), checks.end()), (at_the_end, None));

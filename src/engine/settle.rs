@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::parts::{Engine, KeyRefusal, RowCall, RowHistory, Seen};
@@ -99,7 +100,7 @@ impl<S: Service> Engine<S> {
         let next = match outcome {
             Classified::Answered(answer, body) => {
                 self.events.emit_at(when, Event::AttemptAnswered(end));
-                let stop = self.answered(call, &answer, key, when - latency);
+                let stop = self.answered(call, &answer, &body, key, when - latency);
                 // It may be one of the answers that are mixed up.
                 let is_kept =
                     { stop.as_ref() }.is_none_or(|it| it.reason != CancelReason::NoVerdicts);
@@ -238,7 +239,14 @@ impl<S: Service> Engine<S> {
     }
 
     /// What a good answer means for the run. Why it must stop, if it must.
-    fn answered(&self, call: &RowCall, answer: &Answer, key: u64, began: Instant) -> Option<Stop> {
+    fn answered(
+        &self,
+        call: &RowCall,
+        answer: &Answer,
+        body: &Bytes,
+        key: u64,
+        began: Instant,
+    ) -> Option<Stop> {
         self.gate.service_works();
         let mut seen = self.seen.borrow_mut();
         let Seen {
@@ -263,7 +271,7 @@ impl<S: Service> Engine<S> {
             }
             _ => {}
         }
-        let missing = answers.missing_fields(answer)?;
+        let missing = answers.missing_fields(answer, body)?;
         if missing.level && give_up.stops_by_itself() {
             return Some(stop::no_level(&missing));
         }

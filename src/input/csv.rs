@@ -258,7 +258,7 @@ impl CsvParser {
 
     /// Why the record that was scanned last, and all before it, may have one cell more or less than the header. `number` is that
     /// of its row.
-    pub(super) fn why_ragged(&self, row: &RawRow, number: u64) -> &'static str {
+    fn why_ragged(&self, row: &RawRow, number: u64) -> &'static str {
         let (cells, number) = (self.cells.len(), number.to_string());
         let first = self.value(row.slice(self.cell(0)));
         let last = self.cell(cells.saturating_sub(1));
@@ -335,7 +335,8 @@ impl CsvParser {
             };
             let (cells, width) = (self.cells.len(), self.width);
             let s = if cells == 1 { "" } else { "s" };
-            let message = format!("{cells} cell{s} where the {first} has {width}");
+            let why = self.why_ragged(row, compose.number);
+            let message = format!("{cells} cell{s} where the {first} has {width}{why}");
             return Err(Failure::new(Reason::Ragged, message));
         }
         let Some(mapping) = &self.mapping else {

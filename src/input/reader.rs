@@ -15,7 +15,7 @@ use super::source::Source;
 use crate::base::error::{Error, Result};
 use crate::base::meter::Meter;
 use crate::base::own_file::Readers;
-use crate::fields::{Noticed, Quality};
+use crate::fields::{FieldRules, Noticed, Quality};
 use crate::layout::{Format, Layout};
 use crate::row::RowNumber;
 use crate::row_state::{Row, RowBatch, RowState};
@@ -281,12 +281,8 @@ impl Reader {
             && self.first_rows.take(failure).is_some()
             && let Some(failure) = failure
         {
-            let why = match &self.parser {
-                FormatParser::Csv(parser) => parser.why_ragged(&raw, number.get()),
-                FormatParser::Jsonl(_) => "",
-            };
             let (name, mapping) = (&*self.buffer.source.name, self.parser.mapping());
-            return Err(hopeless(name, failure, why, mapping));
+            return Err(hopeless(name, failure, mapping, &self.settings.rules));
         }
         // The rows of a stream are paid for while it is read.
         if let Err(failure) = &state
@@ -339,25 +335,23 @@ impl FirstRows {
     }
 }
 
-/// The error for a file whose first rows all fail for the reason of this one, and why they may. `mapping` says which column is
-/// which field.
-fn hopeless(name: &str, failure: &Failure, why: &str, mapping: &str) -> Error {
+/// The error for a file whose first rows all fail for the reason of this one. `mapping` says which column is which field.
+fn hopeless(name: &str, failure: &Failure, mapping: &str, rules: &FieldRules) -> Error {
     let reason = failure.reason;
     let error = Error::usage(format!(
         "the first {ROWS} rows of {name} all fail for the same reason, `{reason}`, and none was sent"
     ));
-    // Other messages have values of the row.
-    let error = match reason {
-        Reason::Ragged => error.detail(format!("{}{why}", failure.message)),
-        Reason::TextAfterQuote => error.detail(&*failure.message),
-        _ => error,
+    let error = if reason.is_about_cells() {
+        error.detail(&*failure.message)
+    } else {
+        error
     };
     let error = if mapping.is_empty() {
         error
     } else {
         error.detail(mapping)
     };
-    error.hint(fix(reason))
+    error.hint(fix(reason, rules))
 }
 
 /// The error for a file whose last row lacks its end, and fails for that.
@@ -369,7 +363,7 @@ fn cut(name: &str, failure: &Failure) -> Error {
 }
 
 /// What helps if the first rows all fail for this reason.
-pub(crate) fn fix(reason: Reason) -> String {
+fn fix(reason: Reason, rules: &FieldRules) -> String {
     let fix = match reason {
         Reason::NotJson | Reason::NotAnObject => {
             "put each object on one line, with `jq -c '.[]'` for an array and with `jq -c .` otherwise"
@@ -380,6 +374,9 @@ pub(crate) fn fix(reason: Reason) -> String {
         }
         Reason::NotUtf8 | Reason::Undecodable => "check `--encoding`",
         Reason::ExistingColumns => "`--prefix` writes the new columns under other names",
+        Reason::InvalidPhone if rules.region.is_some() => {
+            "`--invalid drop` leaves out the number if the row has an email address"
+        }
         Reason::InvalidPhone => {
             "`--phone-region` reads national numbers, as in `--phone-region DE`, and `--invalid drop` leaves out the number if the row has an email address"
         }

@@ -364,12 +364,16 @@ impl Notices {
                 "{} got a score below 0, which is decided like any low score: check that the service does not mean \"no score\" by it",
                 self.named(counts.state.file, *row)
             ),
-            Event::FieldsAbsent { answers, fields } => {
+            Event::FieldsAbsent {
+                answers,
+                fields,
+                instead,
+            } => {
                 let none_of = match answers {
                     1 => "the only answer so far does not have".to_owned(),
                     answers => format!("none of the first {answers} answers has"),
                 };
-                format!("{none_of} {fields}: check the pointer of `--column` or `--decide-by`")
+                format!("{none_of} {fields}: check the pointer of `--column` or `--decide-by` ({instead})")
             }
             // Only once; the summary has the number.
             Event::AnswerPassedOver {

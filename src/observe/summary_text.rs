@@ -244,6 +244,8 @@ impl RunSummary<'_> {
                 }
                 _ => "the same command continues from there",
             }
+        } else if counts.failed.rows > 0 && self.options.get("retry-failed").is_some() {
+            return kept;
         } else if reasons.contains_key(&Reason::NoAnswer)
             || reasons.contains_key(&Reason::BadAnswer)
         {

@@ -153,6 +153,8 @@ pub(crate) enum Event {
         answers: u32,
         /// The fields' pointers, as they are shown.
         fields: String,
+        /// The pointers to what is there instead, in words.
+        instead: String,
     },
     /// What the ledger has of a row's request is not used: the row is sent again.
     AnswerPassedOver {

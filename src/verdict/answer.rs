@@ -165,6 +165,11 @@ macro_rules! reasons {
             pub const fn word(self) -> &'static str {
                 match self { $(Self::$variant => $word,)* }
             }
+
+            /// Whether the row's cells cannot be told apart: then the message of its failure has no value of the row.
+            pub(crate) const fn is_about_cells(self) -> bool {
+                matches!(self, Self::Ragged | Self::TextAfterQuote)
+            }
         }
     };
 }

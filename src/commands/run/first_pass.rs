@@ -165,6 +165,9 @@ pub(in crate::commands) struct CountedFile {
     pub(in crate::commands) counts: PassCounts,
     /// Rows that cannot be sent.
     pub(in crate::commands) unsendable: BTreeMap<Reason, CountedRows>,
+    /// What is wrong with the cells of the first row in which they cannot be told apart.
+    #[serde(skip)]
+    broken_cells: Option<Box<str>>,
     /// What is odd about the values of the others.
     quality: Vec<Finding>,
     /// Its name for people.
@@ -270,6 +273,10 @@ impl FirstPass {
                 counts.rows.unsendable += 1;
                 let named = file.unsendable.entry(failure.reason).or_default();
                 named.count(row.number);
+                if failure.reason.is_about_cells() {
+                    let broken = &mut file.broken_cells;
+                    broken.get_or_insert_with(|| failure.message.clone());
+                }
             }
             counts.rows.passed += u64::from(matches!(row.state, RowState::Passed));
             let RowState::Waiting { key, found, body } = &row.state else {
@@ -308,10 +315,13 @@ impl FirstPass {
 }
 
 impl FirstCount {
-    /// What is odd about the values of each input's rows, in words.
+    /// What is odd about each input's rows, in words.
     pub(in crate::commands) fn oddities(&self) -> impl Iterator<Item = String> {
         self.files.iter().flat_map(|file| {
-            let words = file.quality.iter().map(|found| &found.words);
+            let rows = &file.counts.rows;
+            let broken = { file.broken_cells.iter() }.filter(|_| rows.unsendable == rows.read);
+            let broken = broken.map(|why| format!("no row can be sent: {why}"));
+            let words = broken.chain(file.quality.iter().map(|found| found.words.clone()));
             words.map(|words| format!("{}: {words}", file.name))
         })
     }

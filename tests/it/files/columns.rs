@@ -266,7 +266,8 @@ fn a_pointer_that_no_answer_has_is_warned_of_once() {
         let columns = "-c 1 --column level=/summary/risk_level --column typo=/summary/risk_levl --column other=/sumary";
         let (_, done) = score(users::csv(users), &server, columns);
         done.exits(0)
-            .says(&format!("{none_of} `/summary/risk_levl`, `/sumary`"));
+            .says(&format!("{none_of} `/summary/risk_levl`, `/sumary`"))
+            .says("/status, /summary, /summary/risk_level");
         done.check(done.stderr.matches(none_of).count() == 1, "once");
     }
     let (_, done) = score(users::csv(120), &server, "-c 1 --column rare=/summary/rare");

@@ -223,6 +223,15 @@ fn odd_delimiters_are_named_with_the_numbers_of_cells() {
     score(doubled("||"), &Server::good(), "--delimiter |")
         .1
         .exits(0);
+    // A file of few rows is written, with their faults.
+    for (row, cells) in [("A,a@x.org,::1,u,", 5), ("17,Lee, Ann,a@x.org,::1,u", 6)] {
+        let fault = format!("no row can be sent: line 2: {cells} cells where the header has 4");
+        let all = format!("{HEADER}\n{row}\n{row}\n");
+        score(&all, &Server::good(), "").1.exits(1).says(&fault);
+        let one_good = all + "A,a@x.org,::1,u\n";
+        let (_, done) = score(one_good, &Server::good(), "");
+        done.exits(1).silent_about("no row can be sent");
+    }
 }
 
 #[test]

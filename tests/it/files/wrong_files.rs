@@ -171,6 +171,16 @@ fn a_file_whose_first_hundred_rows_all_fail_for_one_reason_is_refused() {
     let done = refused("users.csv", bad(100), "");
     done.says("the first 100 rows of `users.csv` all fail for the same reason, `invalid_ip`");
     done.says("`--keep-going`").silent_about("host-1");
+    // No advice that is followed already.
+    let phones = users::csv(100).replacen("email", "phone", 1);
+    for (region, is_advised) in [("", true), ("--phone-region DE", false)] {
+        let done = refused("users.csv", &phones, region);
+        done.says("`invalid_phone`").says("--invalid drop");
+        assert_eq!(
+            done.stderr.contains("as in `--phone-region DE`"),
+            is_advised
+        );
+    }
 
     // A single row that can be sent shows that the columns are right.
     let server = Server::good();

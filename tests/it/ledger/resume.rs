@@ -175,7 +175,8 @@ fn a_finished_run_is_not_repeated_and_neither_way_on_pays_for_a_verdict_again() 
         assert_eq!(server.calls(), calls, "{option}");
         assert_eq!(place.text("scored.csv"), scored);
     }
-    place.score(&server, "--retry-failed").exits(1);
+    let retried = place.score(&server, "--retry-failed");
+    retried.exits(1).silent_about("--retry-failed");
     assert_eq!(server.calls(), 23);
     let scored = users::scored_without(&csv, str::is_empty);
     assert_eq!(place.text("scored.csv"), scored);
