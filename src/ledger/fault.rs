@@ -25,8 +25,6 @@ fn hint_of_refusal(words: &str) -> &'static str {
         "name the server in the address as its certificate does"
     } else if words.contains("certificate") {
         "name the file of the authority that issued it with `?sslrootcert=FILE`"
-    } else if words.contains("SQLSTATE 42501") {
-        "the tables' owner can allow it: `GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO USER`"
     } else {
         "check the user, its rights, and its password in `PGPASSWORD` or in `~/.pgpass`, which only you may read"
     }
@@ -156,6 +154,14 @@ impl DbFault {
                 Error::usage(cannot),
                 "name the primary, which takes writes: this server is a replica or read-only",
             ),
+            DbFaultKind::Refused if self.words.contains("SQLSTATE 42501") => {
+                let url = ledger.to_str().and_then(|url| ServerUrl::parse(url).ok());
+                let role = url.and_then(|url| url.role()).unwrap_or_default();
+                let error = Error::usage(cannot).because(self.cause()).about(ledger);
+                return error.hint(format!(
+                    "the tables' owner can allow it: `GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO \"{role}\"`"
+                ));
+            }
             DbFaultKind::Refused => (Error::usage(cannot), hint_of_refusal(&self.words)),
             // SQLite makes files beside a ledger also to read it.
             DbFaultKind::Other if is_opened => match own_file::not_writable(ledger) {

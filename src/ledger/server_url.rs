@@ -138,6 +138,12 @@ impl ServerUrl {
         })
     }
 
+    /// The role that connects: by default the user of the system.
+    pub(super) fn role(&self) -> Option<String> {
+        let user = self.config.get_user().map(str::to_owned);
+        user.or_else(|| env::var("USER").ok())
+    }
+
     /// With the password of `PGPASSWORD`, or else of the file of `PGPASSFILE` or `~/.pgpass`, if it has none and nobody else
     /// can read that file.
     pub(super) fn with_password(&self) -> Config {

@@ -434,7 +434,9 @@ fn a_user_who_may_write_the_tables_can_run_but_only_their_owner_rewrites_them() 
         .unwrap();
     assert_eq!(error.exit().code(), 2);
     assert!(
-        error.report().contains(&grant.replace("scorer", "USER")),
+        error
+            .report()
+            .contains(&grant.replace("scorer", "\"scorer\"")),
         "{}",
         error.report()
     );
