@@ -3,8 +3,10 @@
 //! A run is recognised by its output. It keeps the moment from which on answers are recent enough: so a run that is continued
 //! gives what it would have given without the stop, and a run that asks for every row again does not start over.
 
+use std::path::Path;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use rusqlite::params;
 
 use super::accounts::KnownLimit;
@@ -229,6 +231,14 @@ impl RunRecord {
             self.spending.earlier_cost = cost.map(|billionths| Money { billionths });
         }
         Ok(())
+    }
+
+    /// Whether an earlier start of this run has written a file, judged by when it was modified.
+    pub(crate) fn has_written(&self, file: &Path) -> bool {
+        let modified = file.metadata().and_then(|there| there.modified()).ok();
+        let modified = modified.and_then(|time| Timestamp::try_from(time).ok());
+        let started = self.scope.started;
+        self.continues && modified.is_some_and(|time| time.as_millisecond() >= started)
     }
 
     /// Now by the database's clock, in milliseconds since 1970.

@@ -423,8 +423,12 @@ impl RowFiles {
             .all()
             .filter_map(|file| file.make_durable().transpose());
         note(&durable.collect::<Result<Vec<_>, _>>()?);
-        // The output first: if only the rejects had their final name, the run would look complete.
-        self.all().try_for_each(OutputFile::commit)?;
+        // The changes first: they are compared with the output that is replaced, and must not be made again once that is gone. The
+        // rejects last: if only they had their final name, the run would look complete.
+        let named = self.changes.iter_mut().chain([&mut self.output]);
+        named
+            .chain(&mut self.rejects)
+            .try_for_each(OutputFile::commit)?;
         sync_names(self.all().filter_map(|file| file.left().cloned()))
     }
 

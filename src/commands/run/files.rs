@@ -357,23 +357,39 @@ impl Files {
     }
 
     /// Reads the verdicts of the output that would be replaced, if they are to be compared by a key. Returns a warning if its
-    /// rows cannot all be told apart by it.
+    /// rows cannot all be told apart by it, or if the changes are complete already.
     ///
     /// # Errors
     /// Exit code 2: it cannot be read, or is not a scored file with this column.
-    pub(super) fn read_replaced(&mut self, by: Option<&Thresholds>) -> Result<Option<String>> {
+    pub(super) fn read_replaced(
+        &mut self,
+        by: Option<&Thresholds>,
+        ledger: Option<&PreparedLedger>,
+    ) -> Result<Option<String>> {
         let (key, output) = (&self.config.changes_key, self.target.as_ref());
         let output = output.map(Target::path).filter(|path| path.is_file());
         let (Some(key), Some(output), [only]) = (key, output, &mut *self.parts) else {
             return Ok(None);
         };
+        let Turn::Run(open) = &mut only.turn else {
+            return Ok(None);
+        };
+        let modified = |path| state_of(path).map(|(_, modified)| modified);
+        let is_newer = modified(path_of(&only.input)) > modified(output);
+        // A start that was killed at its very end has replaced it, with the changes beside it.
+        if !is_newer && ledger.is_some_and(|it| it.open.facts.run.has_written(output)) {
+            open.past = Some(PastVerdicts::default());
+            let changes = self.config.changes.take().unwrap_or_default();
+            let (changes, output) = (shown(&changes), shown(output));
+            return Ok(Some(format!(
+                "`{changes}` stays as it is: an earlier start of this run has completed it and `{output}`"
+            )));
+        }
         let mut file = only.input.file.clone();
         file.input = Input::File(output.to_owned());
         let (past, name) = read_past(&file, only.input.columns.prefix(), key, by)?;
         let keys = past.ambiguous_keys();
-        if let Turn::Run(open) = &mut only.turn {
-            open.past = Some(past);
-        }
+        open.past = Some(past);
         Ok((keys > 0).then(|| {
             let (values, key) = (counted(keys, "value"), quoted(key));
             format!("{name} has {values} of {key} in several rows with different verdicts: rows with these are not compared")

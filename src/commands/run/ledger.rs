@@ -99,6 +99,12 @@ impl PreparedLedger {
             OutputState::OfOtherInput => {
                 format!("`{shown}` was written by a run with another input")
             }
+            // It is named before the end of the run is recorded, for which a full disk may have no space.
+            OutputState::Changed if run == "unfinished" && !partial_of(file).exists() => {
+                format!(
+                    "`{shown}` is not as the unfinished run left it, or that run completed it and could not record so in the ledger"
+                )
+            }
             OutputState::Changed => format!("`{shown}` is not as the {run} run left it"),
         };
         Err(Error::usage(why).hint(

@@ -106,7 +106,7 @@ pub(super) fn prepare(config: RunConfig, record: &RecordFailure) -> Result<(Prep
     };
     let mut ledger = settings.map(open).transpose()?;
     let (count, unused) = before_paying(&mut files, &config, &account, ledger.as_mut())?;
-    let unclear = files.read_replaced(config.policy.thresholds())?;
+    let unclear = files.read_replaced(config.policy.thresholds(), ledger.as_ref())?;
     identity.expected = { count.as_ref() }.map(|count| expected(count, identity.tariff.as_ref()));
     let metrics = { config.watch.metrics.clone() }
         .map(|path| metrics_file(path, identity.clone()))

@@ -70,6 +70,23 @@ fn what_the_run_never_wrote_is_not_replaced() {
 }
 
 #[test]
+fn an_output_that_is_complete_but_not_recorded_is_kept_and_named() {
+    let (place, server) = (Place::with("users.csv", users::csv(10)), Server::good());
+    place.score(&server, "").exits(0);
+    // As a full disk leaves the ledger.
+    let ledger = rusqlite::Connection::open(place.path("rescore.ledger")).unwrap();
+    let lost = "DELETE FROM outputs; UPDATE runs SET failed = NULL";
+    ledger.execute_batch(lost).unwrap();
+    let done = place.score(&server, "");
+    done.exits(2).says("completed it").says("--overwrite");
+    let scored = users::scored(&users::csv(10));
+    assert_eq!(place.text("scored.csv"), scored);
+    place.score(&server, "--overwrite").exits(0);
+    assert_eq!(place.text("scored.csv"), scored);
+    assert_eq!(server.calls(), 10);
+}
+
+#[test]
 fn the_output_of_another_input_is_not_replaced() {
     let (place, server) = unfinished();
     place.write("other.csv", users::csv(3));

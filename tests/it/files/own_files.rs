@@ -257,10 +257,11 @@ fn a_file_that_appears_during_a_run_is_neither_replaced_nor_removed() {
         place.write("new", "somebody's");
         fs::rename(place.path("new"), place.path(name)).unwrap();
         drop(release);
-        let output = if name == "scored.csv" {
-            "scored.csv.partial"
-        } else {
+        // The changes get their name before the output, and the rejects after it.
+        let output = if name == "scored.rejects.csv" {
             "scored.csv"
+        } else {
+            "scored.csv.partial"
         };
         let done = running.done();
         done.exits(3)

@@ -147,6 +147,35 @@ fn a_run_that_is_stopped_and_killed_compares_with_the_output_that_was_there_befo
 }
 
 #[test]
+fn a_run_that_is_killed_after_its_files_have_their_names_is_not_compared_with_itself() {
+    let server = Server::start(judge);
+    let night = |domain: &str| file((1..=40).map(|id| user(id, domain, id)));
+    let place = Place::with("users.csv", night("example.com"));
+    place.score(&server, RUN).exits(0);
+    let before = place.text("scored.csv");
+    place.write("users.csv", night("example.org"));
+    let done = place.score(&server, RUN);
+    assert!(compares(&place, &before, &done, 0) > 5);
+    let (scored, changes) = (place.text("scored.csv"), place.text("changes.csv"));
+    // What a kill keeps from being recorded.
+    let kill = || {
+        let ledger = rusqlite::Connection::open(place.path("rescore.ledger")).unwrap();
+        ledger.execute("UPDATE runs SET failed = NULL", []).unwrap();
+    };
+    kill();
+    let done = place.score(&server, RUN);
+    done.exits(0).says("`changes.csv` stays as it is");
+    assert_eq!(place.text("scored.csv"), scored);
+    assert_eq!(place.text("changes.csv"), changes);
+    assert_eq!(server.calls(), 80);
+    // The next night is compared with this one, also if nobody has run the command again before.
+    kill();
+    place.write("users.csv", night("example.net"));
+    let done = place.score(&server, RUN);
+    assert!(compares(&place, &scored, &done, 0) > 5);
+}
+
+#[test]
 fn rows_that_share_a_key_are_compared_only_if_they_had_the_same_verdict() {
     let server = Server::start(judge);
     let [one, two] = [1, 2].map(|phone| user(7, "example.com", phone));
