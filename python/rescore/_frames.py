@@ -104,7 +104,10 @@ class Arrow:
     def __init__(self, table: Any):
         self.arrow = importlib.import_module("pyarrow")
         self.table, self.rows = table, table.num_rows
-        self.sent = table.select([at for at, field in enumerate(table.schema) if field.name != ROW and self.is_text(field.type)])
+        # Arrow makes no text of runs.
+        decode, is_runs = importlib.import_module("pyarrow.compute").run_end_decode, self.arrow.types.is_run_end_encoded
+        plain = self.arrow.table([decode(one) if is_runs(one.type) else one for one in table.columns], table.column_names)
+        self.sent = plain.select([at for at, field in enumerate(plain.schema) if field.name != ROW and self.is_text(field.type)])
         self.names = self.sent.column_names
 
     def is_text(self, of: Any) -> bool:

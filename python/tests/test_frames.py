@@ -10,6 +10,7 @@ from typing import Any
 import pandas
 import polars
 import pyarrow
+import pyarrow.compute
 import pytest
 from conftest import Start
 
@@ -144,6 +145,7 @@ def of_all_types() -> list[Any]:
     })  # fmt: skip
     of_arrow = pyarrow.table({
         **people, "small": small, "bytes": pyarrow.array(bytes_).dictionary_encode(), "view": pyarrow.array(bytes_, pyarrow.binary_view()),
+        "user_agent": pyarrow.compute.run_end_encode(pyarrow.array(["curl/8"] * 2)),
         "uuid": pyarrow.array([b"0" * 16] * 2, pyarrow.uuid()), "month": pyarrow.array([pyarrow.MonthDayNano([1, 2, 3])] * 2),
     })  # fmt: skip
     return [of_pandas, of_polars, of_arrow]
