@@ -65,10 +65,8 @@ struct FirstUse {
 pub(super) struct FieldsMissing {
     /// How many answers were checked.
     pub(super) answers: u32,
-    /// The pointers of the fields, as they are shown.
+    /// The pointers of the fields, with those to what is there instead, as they are shown.
     pub(super) fields: String,
-    /// The pointers to what is there instead, in words.
-    pub(super) instead: String,
     /// Whether one of them is the level that decides.
     pub(super) level: bool,
 }
@@ -76,11 +74,8 @@ pub(super) struct FieldsMissing {
 impl FieldsMissing {
     /// As it is reported.
     pub(super) fn event(self) -> Event {
-        Event::FieldsAbsent {
-            answers: self.answers,
-            fields: self.fields,
-            instead: self.instead,
-        }
+        let (answers, fields) = (self.answers, self.fields);
+        Event::FieldsAbsent { answers, fields }
     }
 }
 
@@ -177,8 +172,7 @@ impl AnswerChecks {
         others.dedup();
         (self.answers > 0 && !names.is_empty()).then(|| FieldsMissing {
             answers: self.answers,
-            fields: names.join(", "),
-            instead: columns_line("member", &others),
+            fields: format!("{} ({})", names.join(", "), columns_line("member", &others)),
             level: fields.iter().any(|(at, _)| Some(*at) == self.level),
         })
     }
@@ -248,8 +242,7 @@ mod tests {
         let missing = |answers, level| {
             Some(FieldsMissing {
                 answers,
-                fields: "`/b`".into(),
-                instead: "members: /a, /c".into(),
+                fields: "`/b` (members: /a, /c)".into(),
                 level,
             })
         };

@@ -189,7 +189,6 @@ pub(super) fn no_level(missing: &FieldsMissing) -> Stop {
         "no row can be decided: none of the first {} answers has {}",
         missing.answers, missing.fields
     ))
-    .detail(missing.instead.clone())
     .hint("check the pointer of `--decide-by`; `--keep-going` continues anyway");
     Stop::new(CancelReason::NoDecisions, error)
 }

@@ -364,16 +364,12 @@ impl Notices {
                 "{} got a score below 0, which is decided like any low score: check that the service does not mean \"no score\" by it",
                 self.named(counts.state.file, *row)
             ),
-            Event::FieldsAbsent {
-                answers,
-                fields,
-                instead,
-            } => {
+            Event::FieldsAbsent { answers, fields } => {
                 let none_of = match answers {
                     1 => "the only answer so far does not have".to_owned(),
                     answers => format!("none of the first {answers} answers has"),
                 };
-                format!("{none_of} {fields}: check the pointer of `--column` or `--decide-by` ({instead})")
+                format!("{none_of} {fields}: check the pointer of `--column` or `--decide-by`")
             }
             // Only once; the summary has the number.
             Event::AnswerPassedOver {

@@ -151,10 +151,8 @@ pub(crate) enum Event {
     FieldsAbsent {
         /// How many answers were checked.
         answers: u32,
-        /// The fields' pointers, as they are shown.
+        /// The fields' pointers, with those to what is there instead, as they are shown.
         fields: String,
-        /// The pointers to what is there instead, in words.
-        instead: String,
     },
     /// What the ledger has of a row's request is not used: the row is sent again.
     AnswerPassedOver {
