@@ -127,11 +127,8 @@ impl Selection {
 impl Sample {
     /// Whether a row is in the sample: by its request, or by its content if it has none.
     pub(crate) fn has(self, bytes: &[u8]) -> bool {
-        let mut first = [0; 8];
-        blake3::Hasher::new()
-            .update(bytes)
-            .finalize_xof()
-            .fill(&mut first);
+        let hash = blake3::hash(bytes);
+        let first = hash.as_bytes().first_chunk().copied().unwrap_or_default();
         // 53 bits are exact in a double, so the place is below 1.
         #[allow(clippy::cast_precision_loss, reason = "53 bits are left")]
         let place = (u64::from_le_bytes(first) >> 11) as f64 / (1_u64 << 53) as f64;

@@ -7,7 +7,7 @@
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::fs::{Access, Gid, OFlags, access};
@@ -55,6 +55,13 @@ pub(crate) fn is_not_ours(error: &io::Error) -> bool {
 
 /// The hint for such an error.
 pub(crate) const HINT: &str = "move it away: rescore writes only to files that it created";
+
+/// A path with something behind its name.
+pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
 
 /// Checks that whatever is at `path` can be a file that we created.
 ///

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::base::error::{Error, Exit, Result};
 use crate::base::numbers::time;
-use crate::base::own_file::{self, FileId, Readers, directory_of};
+use crate::base::own_file::{self, FileId, Readers, directory_of, with_suffix};
 use crate::base::text::{printable, shown};
 use crate::input::{Input, stdin_file};
 use crate::layout::{Compression, Format};
@@ -116,14 +116,8 @@ pub(in crate::commands) fn refuse_clashes(input: &Input, files: &[NamedFile<'_>]
 
 /// The names of files that come and go with this one: what is not complete yet, and what belongs to a ledger.
 fn companions(path: &Path) -> impl Iterator<Item = PathBuf> {
-    let endings = [PARTIAL]
-        .into_iter()
-        .chain(ledger::SUFFIXES.iter().copied());
-    endings.map(|end| {
-        let mut name = path.as_os_str().to_owned();
-        name.push(end);
-        PathBuf::from(name)
-    })
+    let endings = ledger::SUFFIXES.iter().copied().chain([PARTIAL]);
+    endings.map(|end| with_suffix(path, end))
 }
 
 /// Whether two paths lead to one file, or one of them to what comes with the other.
@@ -171,6 +165,12 @@ pub(in crate::commands) fn output_directory(path: &Path) -> Result<PathBuf> {
     }
 }
 
+/// Whether a file was modified after another one.
+pub(in crate::commands) fn is_newer(file: &Path, other: &Path) -> bool {
+    let modified = |path: &Path| fs::metadata(path).and_then(|there| there.modified()).ok();
+    modified(file) > modified(other)
+}
+
 /// Fails if a finished output is not that of its input: if the input was modified since, or is known to be another one.
 ///
 /// # Errors
@@ -180,10 +180,9 @@ pub(in crate::commands) fn refuse_outdated(
     output: &Path,
     is_of_other_input: bool,
 ) -> Result<()> {
-    let modified = |path: &Path| fs::metadata(path).and_then(|there| there.modified()).ok();
     let why = if is_of_other_input {
         "was written for another input"
-    } else if modified(input) > modified(output) {
+    } else if is_newer(input, output) {
         "is older than its input, which was modified since"
     } else {
         return Ok(());

@@ -256,8 +256,7 @@ impl CsvParser {
         quotes && (self.width > 2 || delimiter == b'\t' && self.width > 1) && lines.all(is_row)
     }
 
-    /// Why the record that was scanned last, and all before it, may have one cell more or less than the header. `number` is that
-    /// of its row.
+    /// Why the record that was scanned last may have one cell more or less than the header. `number` is that of its row.
     fn why_ragged(&self, row: &RawRow, number: u64) -> &'static str {
         let (cells, number) = (self.cells.len(), number.to_string());
         let first = self.value(row.slice(self.cell(0)));

@@ -53,21 +53,21 @@ impl Conflict {
             "{file} already has {}, which does not come from rescore and would be replaced",
             quoted(self.name(columns))
         ));
-        let (column, error) = match self {
-            Self::Foreign(column) => {
-                let why = format!("rescore never writes a value such as the one in row {row}");
-                (column, error.detail(why))
+        let (Self::Alone(column) | Self::Foreign(column)) = self;
+        let error = error.detail(match self {
+            Self::Foreign(_) => {
+                format!("rescore never writes a value such as the one in row {row}")
             }
-            Self::Alone(column) => {
-                let ours = { columns.iter().take(KEY_COLUMNS) }.map(|name| quoted(name));
-                let ours: Vec<_> = ours.collect();
-                let why = format!(
+            Self::Alone(_) => {
+                let ours: Vec<_> = { columns.iter().take(KEY_COLUMNS) }
+                    .map(|name| quoted(name))
+                    .collect();
+                format!(
                     "{noun}s are replaced only if {} are all there, as in rescore's own output",
                     ours.join(", ")
-                );
-                (column, error.detail(why))
+                )
             }
-        };
+        });
         let other_name = match columns.content(column) {
             ColumnContent::Captured(_) => "give `--column` another name; ",
             ColumnContent::Reason => "give `--reason-column` another name; ",

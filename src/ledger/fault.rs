@@ -155,8 +155,8 @@ impl DbFault {
                 "name the primary, which takes writes: this server is a replica or read-only",
             ),
             DbFaultKind::Refused if self.words.contains("SQLSTATE 42501") => {
-                let url = ledger.to_str().and_then(|url| ServerUrl::parse(url).ok());
-                let role = url.and_then(|url| url.role()).unwrap_or_default();
+                let role = { ledger.to_str() }.and_then(|url| ServerUrl::parse(url).ok()?.role());
+                let role = role.unwrap_or_default();
                 let error = Error::usage(cannot).because(self.cause()).about(ledger);
                 return error.hint(format!(
                     "the tables' owner can allow it: `GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO \"{role}\"`"

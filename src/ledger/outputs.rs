@@ -18,9 +18,9 @@ use rusqlite::params;
 use super::database::{Database, hex};
 use super::fault::DbFault;
 use super::key::{PathHash, hash_of_path};
-use super::sqlite_file::{PRIVATE, with_suffix};
+use super::sqlite_file::PRIVATE;
 use crate::base::error::{Error, Result};
-use crate::base::own_file::{self, FileId, NotOurs, directory_of};
+use crate::base::own_file::{self, FileId, NotOurs, directory_of, with_suffix};
 
 /// The longest name of a holder, in bytes.
 const HOLDER: u64 = 200;

@@ -10,8 +10,8 @@ use tokio::time::Instant;
 
 use super::database::{Dialect, Purpose, insert_meta, tables};
 use super::fault::{DbFault, DbFaultKind, OLDEST_COPIED, VERSION};
-use super::sqlite_file::{self, SUFFIXES, with_suffix};
-use crate::base::own_file;
+use super::sqlite_file::{self, SUFFIXES};
+use crate::base::own_file::{self, with_suffix};
 
 /// The number in the file's head that marks it as a ledger: "rscl".
 const APPLICATION_ID: i32 = 0x7273_636c;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use super::fault::{DbFault, DbFaultKind, HINT_SHARE};
 use crate::base::error::{Error, Result};
 use crate::base::numbers::grouped;
-use crate::base::own_file::{self, directory_of};
+use crate::base::own_file::{self, directory_of, with_suffix};
 use crate::base::text::shown;
 
 /// The mode of files that only their owner may read.
@@ -21,13 +21,6 @@ pub(crate) const SUFFIXES: &[&str] = &["-wal", "-shm", "-journal"];
 /// What to do where no ledger can be.
 pub(super) const HINT_OTHER_PATH: &str =
     "name a file on a local disk with `--ledger FILE` or `RESCORE_LEDGER`";
-
-/// A path with something behind its name.
-pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
-}
 
 /// SQLite's log of a database.
 pub(super) fn log_of(ledger: &Path) -> PathBuf {

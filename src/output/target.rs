@@ -1,23 +1,20 @@
 //! The paths that files will be written to: where links lead, what may be overwritten there, and that no other run is
 //! writing there.
 
-use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf, is_separator};
 
 use super::file::{OldFile, OutputFile, still_ours};
 use crate::base::error::{Error, Result};
-use crate::base::own_file::{self, FileId, OWNER, Readers, directory_of};
+use crate::base::own_file::{self, FileId, OWNER, Readers, directory_of, with_suffix};
 
 /// The suffix of a file's name until the file is complete.
 pub(crate) const PARTIAL: &str = ".partial";
 
 /// The name of a file until it is complete.
 pub(crate) fn partial_of(path: &Path) -> PathBuf {
-    let mut name = OsString::from(path);
-    name.push(PARTIAL);
-    name.into()
+    with_suffix(path, PARTIAL)
 }
 
 /// The path that a file will be written to.

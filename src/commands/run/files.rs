@@ -9,10 +9,9 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use super::super::files::LockWait;
 use super::super::files::{
-    NamedFile, Targets, check_name, is_finished, output_directory, refuse_clashes, refuse_outdated,
-    rejects_beside, rejects_of,
+    LockWait, NamedFile, Targets, check_name, is_finished, is_newer, output_directory,
+    refuse_clashes, refuse_outdated, rejects_beside, rejects_of,
 };
 use super::super::inputs::{find_inputs, name_of, open_users, path_of, read_past};
 use super::super::text::SummaryFile;
@@ -374,10 +373,9 @@ impl Files {
         let Turn::Run(open) = &mut only.turn else {
             return Ok(None);
         };
-        let modified = |path| state_of(path).map(|(_, modified)| modified);
-        let is_newer = modified(path_of(&only.input)) > modified(output);
+        let is_written = ledger.is_some_and(|it| it.open.facts.run.has_written(output));
         // A start that was killed at its very end has replaced it, with the changes beside it.
-        if !is_newer && ledger.is_some_and(|it| it.open.facts.run.has_written(output)) {
+        if is_written && !is_newer(path_of(&only.input), output) {
             open.past = Some(PastVerdicts::default());
             let changes = self.config.changes.take().unwrap_or_default();
             let (changes, output) = (shown(&changes), shown(output));
