@@ -30,6 +30,8 @@ pub(super) struct CsvParser {
     no_header: bool,
     /// Whether the last name of the header is empty.
     has_loose_end: bool,
+    /// A record had as many cells as the header.
+    has_whole: bool,
     /// `None` for a scored file, of whose rows no requests are made.
     mapping: Option<Mapping<usize>>,
     /// The names of the columns that we write.
@@ -61,8 +63,9 @@ impl CsvParser {
             encoding: settings.file.encoding,
             cells: Vec::new(),
             width: 0,
-            no_header: true,
+            no_header: settings.file.no_header,
             has_loose_end: false,
+            has_whole: false,
             mapping: settings.scored.is_none().then(Mapping::nothing),
             columns: settings.columns.clone(),
             ours: Box::default(),
@@ -79,7 +82,6 @@ impl CsvParser {
             }
         };
         parser.width = parser.cells.len();
-        parser.no_header = settings.file.no_header;
         let (names, mut header) = parser.header(&extent, buffer)?;
         parser.has_loose_end = names.last().is_some_and(|name| name.trim().is_empty());
         let file = &*buffer.source.name;
@@ -256,20 +258,31 @@ impl CsvParser {
         quotes && (self.width > 2 || delimiter == b'\t' && self.width > 1) && lines.all(is_row)
     }
 
-    /// Why the record that was scanned last may have one cell more or less than the header. `number` is that of its row.
-    fn why_ragged(&self, row: &RawRow, number: u64) -> &'static str {
-        let (cells, number) = (self.cells.len(), number.to_string());
-        let first = self.value(row.slice(self.cell(0)));
+    /// The failure of the record that was scanned last, which has another number of cells than the header: that of the row with
+    /// this number. One row among good ones has no reason that would be that of all.
+    fn ragged(&self, row: &RawRow, number: u64) -> Failure {
+        let (cells, width, number) = (self.cells.len(), self.width, number.to_string());
+        let value = self.value(row.slice(self.cell(0)));
         let last = self.cell(cells.saturating_sub(1));
-        if cells + 1 == self.width && self.has_loose_end {
+        let why = if self.has_whole {
+            ""
+        } else if cells + 1 == width && self.has_loose_end {
             ": there is a delimiter at the end of the header"
-        } else if cells == self.width + 1 && last.range().is_empty() {
+        } else if cells == width + 1 && last.range().is_empty() {
             ": there is a delimiter at the end of the row"
-        } else if cells == self.width + 1 && *first == *number.as_bytes() {
+        } else if cells == width + 1 && *value == *number.as_bytes() {
             ": the first one is the number of the row, as R writes it without a name in the header"
         } else {
             ""
-        }
+        };
+        let s = if cells == 1 { "" } else { "s" };
+        let first = if self.no_header {
+            "first row"
+        } else {
+            "header"
+        };
+        let message = format!("{cells} cell{s} where the {first} has {width}{why}");
+        Failure::new(Reason::Ragged, message)
     }
 
     /// The cell at this place of the header in the record that was scanned last; empty if there is none.
@@ -294,13 +307,14 @@ impl CsvParser {
     /// our columns.
     #[inline]
     pub(super) fn state(
-        &self,
+        &mut self,
         row: &mut RawRow,
         extent: &Extent,
         rules: &FieldRules,
         compose: &mut Compose,
     ) -> Result<RowState, Failure> {
         let is_whole = self.cells.len() == self.width;
+        self.has_whole |= is_whole;
         if extent.lines > 1 && self.swallows_rows(row.content()) {
             return Err(Failure::new(
                 Reason::StrayQuotes,
@@ -327,16 +341,7 @@ impl CsvParser {
             ));
         }
         if !is_whole {
-            let first = if self.no_header {
-                "first row"
-            } else {
-                "header"
-            };
-            let (cells, width) = (self.cells.len(), self.width);
-            let s = if cells == 1 { "" } else { "s" };
-            let why = self.why_ragged(row, compose.number);
-            let message = format!("{cells} cell{s} where the {first} has {width}{why}");
-            return Err(Failure::new(Reason::Ragged, message));
+            return Err(self.ragged(row, compose.number));
         }
         let Some(mapping) = &self.mapping else {
             let asked = self.asked.iter().map(|place| self.cell(*place));

@@ -6,7 +6,6 @@
 use std::path::Path;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use rusqlite::params;
 
 use super::accounts::KnownLimit;
@@ -235,10 +234,8 @@ impl RunRecord {
 
     /// Whether an earlier start of this run has written a file, judged by when it was modified.
     pub(crate) fn has_written(&self, file: &Path) -> bool {
-        let modified = file.metadata().and_then(|there| there.modified()).ok();
-        let modified = modified.and_then(|time| Timestamp::try_from(time).ok());
-        let started = self.scope.started;
-        self.continues && modified.is_some_and(|time| time.as_millisecond() >= started)
+        let modified = file.metadata().and_then(|there| there.modified());
+        self.continues && modified.is_ok_and(|time| settings::millis(time) >= self.scope.started)
     }
 
     /// Now by the database's clock, in milliseconds since 1970.
