@@ -175,21 +175,10 @@ impl Layout {
     }
 }
 
-/// The value of a cell: without its quotes, in a format that has quotes.
+/// The value of a cell: in a format that has quotes, without its quotes, and with doubled quotes made single.
 pub(crate) fn unquote_if(quotes: bool, cell: &[u8]) -> Cow<'_, [u8]> {
-    if quotes {
-        unquote(cell)
-    } else {
-        Cow::Borrowed(cell)
-    }
-}
-
-/// The value of a cell: without its quotes, and with doubled quotes made single.
-pub(crate) fn unquote(cell: &[u8]) -> Cow<'_, [u8]> {
-    let Some(inner) = cell
-        .strip_prefix(b"\"")
-        .and_then(|rest| rest.strip_suffix(b"\""))
-    else {
+    let opened = cell.strip_prefix(b"\"").filter(|_| quotes);
+    let Some(inner) = opened.and_then(|rest| rest.strip_suffix(b"\"")) else {
         return Cow::Borrowed(cell);
     };
     if memchr(b'"', inner).is_none() {

@@ -204,7 +204,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::layout::unquote;
+    use crate::layout::unquote_if;
 
     const COMMA: CellFormat = CellFormat {
         delimiter: b',',
@@ -217,7 +217,7 @@ mod tests {
         while let RecordScan::Record(extent) = find_record(rest, COMMA, true, &mut cells) {
             let values = cells
                 .iter()
-                .map(|cell| unquote(&rest[cell.range()]).into_owned())
+                .map(|cell| unquote_if(true, &rest[cell.range()]).into_owned())
                 .collect();
             records.push((values, extent.malformed));
             rest = &rest[extent.end..];

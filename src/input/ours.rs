@@ -59,9 +59,8 @@ impl Conflict {
                 format!("rescore never writes a value such as the one in row {row}")
             }
             Self::Alone(_) => {
-                let ours: Vec<_> = { columns.iter().take(KEY_COLUMNS) }
-                    .map(|name| quoted(name))
-                    .collect();
+                let ours = columns.iter().take(KEY_COLUMNS);
+                let ours: Vec<_> = ours.map(|name| quoted(name)).collect();
                 format!(
                     "{noun}s are replaced only if {} are all there, as in rescore's own output",
                     ours.join(", ")

@@ -341,7 +341,7 @@ fn hopeless(name: &str, failure: &Failure, mapping: &str, rules: &FieldRules) ->
     let error = Error::usage(format!(
         "the first {ROWS} rows of {name} all fail for the same reason, `{reason}`, and none was sent"
     ));
-    let cells = { reason.is_about_cells() }.then_some(&*failure.message);
+    let cells = Some(&*failure.message).filter(|_| reason.is_about_cells());
     let mapping = Some(mapping).filter(|mapping| !mapping.is_empty());
     let error = cells.into_iter().chain(mapping).fold(error, Error::detail);
     error.hint(fix(reason, rules))

@@ -58,15 +58,15 @@ impl Source {
             return Self::decompressed(file, name, (None, Readers::EVERYBODY), waits_for);
         }
         let readers = Readers::of(&metadata);
-        // Files that the system creates as they are read, as in `/proc`, have no size: they are
-        // read to their end.
-        if metadata.len() == 0 {
-            return Self::decompressed(file, name, (None, readers), WaitsFor::Nothing);
+        match metadata.len() {
+            // Files that the system creates as they are read, as in `/proc`, have no size: they are read to their end.
+            0 => Self::decompressed(file, name, (None, readers), WaitsFor::Nothing),
+            // The size at the start counts: a file that grows is read as it was, and one that shrinks is an error.
+            left => {
+                let fixed = Fixed { file, left };
+                Self::decompressed(fixed, name, (Some(left), readers), WaitsFor::Nothing)
+            }
         }
-        let left = metadata.len();
-        // The size at the start counts: a file that grows is read as it was, and one that shrinks is an error.
-        let fixed = Fixed { file, left };
-        Self::decompressed(fixed, name, (Some(left), readers), WaitsFor::Nothing)
     }
 
     /// Any reader instead of a pipe.

@@ -155,7 +155,8 @@ impl DbFault {
                 "name the primary, which takes writes: this server is a replica or read-only",
             ),
             DbFaultKind::Refused if self.words.contains("SQLSTATE 42501") => {
-                let role = { ledger.to_str() }.and_then(|url| ServerUrl::parse(url).ok()?.role());
+                let url = ledger.to_str().unwrap_or_default();
+                let role = ServerUrl::parse(url).ok().and_then(|url| url.role());
                 let role = role.unwrap_or_default();
                 let error = Error::usage(cannot).because(self.cause()).about(ledger);
                 return error.hint(format!(

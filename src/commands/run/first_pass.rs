@@ -319,7 +319,8 @@ impl FirstCount {
     pub(in crate::commands) fn oddities(&self) -> impl Iterator<Item = String> {
         self.files.iter().flat_map(|file| {
             let rows = &file.counts.rows;
-            let broken = { file.broken_cells.iter() }.filter(|_| rows.unsendable == rows.read);
+            let broken = file.broken_cells.iter();
+            let broken = broken.filter(|_| rows.unsendable == rows.read);
             let broken = broken.map(|why| format!("no row can be sent: {why}"));
             let words = broken.chain(file.quality.iter().map(|found| found.words.clone()));
             words.map(|words| format!("{}: {words}", file.name))
