@@ -373,11 +373,13 @@ impl Files {
         let Turn::Run(open) = &mut only.turn else {
             return Ok(None);
         };
-        let is_written = ledger.is_some_and(|it| it.open.facts.run.has_written(output));
-        // A start that was killed at its very end has replaced it, with the changes beside it.
-        if is_written && !is_newer(path_of(&only.input), output) {
+        let is_written = |path: &Path| ledger.is_some_and(|it| it.open.facts.run.has_written(path));
+        let written = self.config.changes.take_if(|changes| {
+            is_written(changes) && is_written(output) && !is_newer(path_of(&only.input), output)
+        });
+        // A start that was killed at its very end has replaced the output, with the changes beside it.
+        if let Some(changes) = written {
             open.past = Some(PastVerdicts::default());
-            let changes = self.config.changes.take().unwrap_or_default();
             let (changes, output) = (shown(&changes), shown(output));
             return Ok(Some(format!(
                 "`{changes}` stays as it is: an earlier start of this run has completed it and `{output}`"
