@@ -1,6 +1,5 @@
 //! The whole program: parse the arguments, run the command, report an error, give the exit code.
 
-use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
@@ -10,7 +9,7 @@ use crate::base::own_file::read_small;
 use crate::base::stderr::flush;
 use crate::cli::{self, Command, ParseFailure};
 use crate::commands;
-use crate::observe::{Style, speak_json, tell_error, tell_usage, usage_error};
+use crate::observe::{Style, speak_json, tell_error, tell_usage};
 
 /// Runs the program on the process's own arguments and environment.
 pub fn main() -> ExitCode {
@@ -49,34 +48,20 @@ fn execute() -> u8 {
             tell_error(&error);
             error.exit()
         }),
-        Err(failure) => refuse(failure, &arguments),
-    };
-    exit.code()
-}
-
-/// Says why nothing can be done. A run leaves that also where its summary would be.
-fn refuse(failure: ParseFailure, arguments: &[OsString]) -> Exit {
-    let error = match failure {
-        ParseFailure::Settings(error) => {
+        Err(ParseFailure::Settings(error)) => {
             tell_error(&error);
-            error
+            error.exit()
         }
-        ParseFailure::Arguments(error) if error.use_stderr() => {
-            let text = error.render().to_string();
-            let error = usage_error(&text);
-            tell_usage(&text, &error);
-            error
+        Err(ParseFailure::Arguments(error)) if error.use_stderr() => {
+            tell_usage(&error.render().to_string())
         }
-        ParseFailure::Arguments(help) => {
+        Err(ParseFailure::Arguments(help)) => {
             // Help or version; standard output may be closed.
             let _ = help.print();
-            return Exit::Complete;
+            Exit::Complete
         }
     };
-    if let Some(run) = cli::unconfigured_run(arguments, &settings_text) {
-        commands::run::leave_failure(run, &error);
-    }
-    error.exit()
+    exit.code()
 }
 
 fn carry_out(command: Command) -> Result<Exit> {

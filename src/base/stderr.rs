@@ -4,49 +4,56 @@
 //! A file's or a column's name may contain any character. Where it must not break a line either, such as in a text of
 //! several lines, the caller makes it [`printable`].
 //!
-//! A paused pager, Ctrl-S or a log collector that hangs blocks writes to standard error. So a thread of its own writes, and
-//! all others put their texts into a queue.
+//! A paused pager, Ctrl-S or a log collector that hangs blocks writes to standard error. So all texts go through a [`Queue`].
 
 use std::io::Write;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, SendError, Sender, channel};
-use std::sync::{Arc, LazyLock};
-use std::time::Duration;
+use std::sync::LazyLock;
 
-use crate::base::text::printable;
+use super::queue::Queue;
+use super::text::printable;
 
 /// Bytes of progress that may wait to be written: some minutes of it. Later lines are dropped.
 const MAX_PROGRESS: usize = 16 * 1024;
 /// Bytes that may wait in total. A run writes little besides progress, but it may last for days.
 const MAX_TOTAL: usize = 1024 * 1024;
-/// How long the last texts may take at the end of the process, because a service manager waits.
-const LAST_TEXTS: Duration = Duration::from_secs(1);
 
-static QUEUE: LazyLock<Queue> = LazyLock::new(|| {
-    let (queue, texts) = Queue::new();
-    let waiting = Arc::clone(&queue.waiting);
-    let writer = std::thread::Builder::new().name("stderr".to_owned());
-    // Without the thread no text is received, and each is written where it is said.
-    let _ = writer.spawn(move || write(&texts, &waiting, std::io::stderr()));
-    queue
+/// `None` if its thread cannot be started: then it is better to block than to stay silent.
+static QUEUE: LazyLock<Option<Queue<Text>>> = LazyLock::new(|| {
+    let mut drawn = false;
+    Queue::start("stderr", move |text| write(text, &mut drawn)).ok()
 });
+
+fn put(text: Text, most: usize) {
+    match &*QUEUE {
+        Some(queue) => {
+            let size = text.len();
+            queue.put(text, size, most);
+        }
+        None => write(text, &mut false),
+    }
+}
+
+fn write(text: Text, drawn: &mut bool) {
+    // A closed standard error must not end a run.
+    let _ = std::io::stderr().write_all(text.written(drawn).as_bytes());
+}
 
 /// Writes the text and a line end. Line breaks are ours and stay; everything else that is unsafe to print is escaped.
 ///
 /// A closed standard error must not end a run, and a blocked one must not delay it.
 pub(crate) fn say(text: &str) {
-    QUEUE.put(Text::Words(safe(text)), MAX_TOTAL);
+    put(Text::Words(safe(text)), MAX_TOTAL);
 }
 
 /// Like [`say`], for a line of progress: it is dropped if too many earlier ones still wait to be written.
 pub(crate) fn say_progress(line: &str) {
-    QUEUE.put(Text::Words(safe(line)), MAX_PROGRESS);
+    put(Text::Words(safe(line)), MAX_PROGRESS);
 }
 
 /// Draws these lines over those that were drawn before; no lines at all clear them. Each line must fit the terminal.
 pub(crate) fn draw(lines: &[String]) {
     let lines: Vec<_> = lines.iter().map(|line| printable(line)).collect();
-    QUEUE.put(Text::Picture(lines), MAX_PROGRESS);
+    put(Text::Picture(lines), MAX_PROGRESS);
 }
 
 /// The terminal's width in columns; 80 if it is unknown.
@@ -58,11 +65,8 @@ pub(crate) fn columns() -> u16 {
 
 /// Waits briefly until everything is written; to be called before the process ends.
 pub(crate) fn flush() {
-    let (done, written) = channel();
-    if QUEUE.sender.send(Text::End(done)).is_ok() {
-        // What is not written by then is lost.
-        let _ = written.recv_timeout(LAST_TEXTS);
-    }
+    // What is not written by then is lost.
+    let _ = QUEUE.as_ref().map(Queue::flush);
 }
 
 fn safe(text: &str) -> String {
@@ -76,8 +80,6 @@ enum Text {
     Words(String),
     /// Lines that are redrawn in place.
     Picture(Vec<String>),
-    /// Nothing: it is to be said when everything before it is written.
-    End(Sender<()>),
 }
 
 /// Clears everything from the start of the line to the end of the screen.
@@ -88,7 +90,6 @@ impl Text {
         match self {
             Self::Words(words) => words.len(),
             Self::Picture(lines) => lines.iter().map(String::len).sum(),
-            Self::End(_) => 0,
         }
     }
 
@@ -100,18 +101,11 @@ impl Text {
     /// not do: if the picture fills the screen, tmux keeps what a `J` clears.
     fn written(self, drawn: &mut bool) -> String {
         let clear = if *drawn { CLEAR } else { "" };
-        let was_drawn = std::mem::take(drawn);
+        *drawn = matches!(&self, Self::Picture(lines) if !lines.is_empty());
         match self {
-            Self::End(done) => {
-                *drawn = was_drawn;
-                // The other side has stopped waiting if it took too long.
-                let _ = done.send(());
-                String::new()
-            }
             Self::Words(words) => clear.to_owned() + &words,
             Self::Picture(lines) if lines.is_empty() => clear.to_owned(),
             Self::Picture(lines) => {
-                *drawn = true;
                 let back = match lines.len() {
                     1 => String::new(),
                     lines => format!("\x1b[{}A", lines - 1),
@@ -122,48 +116,7 @@ impl Text {
     }
 }
 
-/// Texts that wait to be written.
-struct Queue {
-    sender: Sender<Text>,
-    /// Their bytes.
-    waiting: Arc<AtomicUsize>,
-}
-
-impl Queue {
-    fn new() -> (Self, Receiver<Text>) {
-        let (sender, texts) = channel();
-        let waiting = Arc::default();
-        (Self { sender, waiting }, texts)
-    }
-
-    /// Queues the text, unless `most` bytes wait already.
-    fn put(&self, text: Text, most: usize) {
-        if self.waiting.load(Ordering::Relaxed) >= most {
-            return;
-        }
-        let bytes = text.len();
-        self.waiting.fetch_add(bytes, Ordering::Relaxed);
-        if let Err(SendError(text)) = self.sender.send(text) {
-            // Without the thread it is better to block than to stay silent.
-            let _ = std::io::stderr().write_all(text.written(&mut false).as_bytes());
-            self.waiting.fetch_sub(bytes, Ordering::Relaxed);
-        }
-    }
-}
-
-/// Writes texts as they come, as long as the process lives.
-fn write(texts: &Receiver<Text>, waiting: &AtomicUsize, mut to: impl Write) {
-    let mut drawn = false;
-    for text in texts {
-        let bytes = text.len();
-        // A closed standard error must not end a run.
-        let _ = to.write_all(text.written(&mut drawn).as_bytes());
-        waiting.fetch_sub(bytes, Ordering::Relaxed);
-    }
-}
-
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
@@ -191,29 +144,5 @@ mod tests {
         assert_eq!(written(picture(&["one", "two"])), two);
         assert_eq!(written(picture(&[])), CLEAR);
         assert_eq!(written(picture(&[])), "");
-    }
-
-    #[test]
-    fn while_nothing_is_read_progress_is_dropped_first() {
-        let (queue, texts) = Queue::new();
-        let line = safe(&"x".repeat(99));
-        for _ in 0..1_000 {
-            queue.put(Text::Words(line.clone()), MAX_PROGRESS);
-        }
-        queue.put(Text::Words("the end\n".to_owned()), MAX_TOTAL);
-        for _ in 0..20_000 {
-            queue.put(Text::Words(line.clone()), MAX_TOTAL);
-        }
-        let waiting = Arc::clone(&queue.waiting);
-        drop(queue);
-        let most = MAX_TOTAL + line.len();
-        assert!((MAX_TOTAL..most).contains(&waiting.load(Ordering::Relaxed)));
-        // Once it is read again, there is room again.
-        let mut written = Vec::new();
-        write(&texts, &waiting, &mut written);
-        let lines = String::from_utf8(written).unwrap();
-        let end = lines.lines().position(|line| line == "the end");
-        assert_eq!(end, Some(MAX_PROGRESS.div_ceil(100)));
-        assert_eq!(waiting.load(Ordering::Relaxed), 0);
     }
 }

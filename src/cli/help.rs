@@ -85,6 +85,13 @@ pub(super) fn with_texts(command: Command) -> Command {
         })
 }
 
+/// The shells with completions.
+pub(super) const SHELLS: &[(&str, Shell)] = &[
+    ("bash", Shell::Bash),
+    ("fish", Shell::Fish),
+    ("zsh", Shell::Zsh),
+];
+
 /// The script with which a shell completes commands, options and values.
 pub(super) fn completions(shell: Shell, mut command: Command) -> String {
     let mut script = Vec::new();

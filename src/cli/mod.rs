@@ -17,5 +17,4 @@ mod service;
 mod settings;
 mod settings_file;
 
-pub(crate) use parse::{Command, ParseFailure, parse};
-pub(crate) use parse::{asks_for_json, unconfigured_run};
+pub(crate) use parse::{Command, ParseFailure, asks_for_json, parse};

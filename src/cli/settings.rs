@@ -99,7 +99,7 @@ pub(super) fn find(
 }
 
 /// The usual place. Never the working directory: another person may have put a file there that sends the key to their host.
-pub(super) fn usual() -> Option<PathBuf> {
+fn usual() -> Option<PathBuf> {
     let absolute = |variable| {
         let path = PathBuf::from(std::env::var_os(variable)?);
         path.is_absolute().then_some(path)

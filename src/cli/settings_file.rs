@@ -107,12 +107,6 @@ impl SettingsFile {
             None => [Vec::new(), of(&None)],
         }
     }
-
-    /// The first value of a setting.
-    pub(super) fn first(&self, key: &str) -> Option<&String> {
-        let mut all = self.levels().into_iter().flatten();
-        all.find(|it| it.key == key)?.values.first()
-    }
 }
 
 /// A value as it would be typed.

@@ -55,20 +55,6 @@ pub(crate) struct RunConfig {
     pub(crate) options: Value,
 }
 
-/// A run whose arguments, variables or settings file are wrong: what is known of it, so that its failure can be left in
-/// the files where people look.
-#[derive(Debug)]
-pub(crate) struct UnconfiguredRun {
-    /// Where its rows would go, a file or a directory; `None` is standard output.
-    pub(crate) output: Option<PathBuf>,
-    /// Where its summary would go.
-    pub(crate) summary: Option<PathBuf>,
-    /// Where its metrics would go.
-    pub(crate) metrics: Option<PathBuf>,
-    /// The profile of the settings file.
-    pub(crate) profile: Option<String>,
-}
-
 /// The most calls in flight where the user gives no number. Few services take more from one client, and each call takes
 /// some 60 KB. It is only a ceiling: the search for what a service can take starts far below.
 pub(crate) const DEFAULT_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(512).expect("above 0");

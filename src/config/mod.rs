@@ -10,5 +10,5 @@ pub(crate) mod values;
 pub(crate) use commands::{
     AdminConfig, AdminTask, BudgetConfig, CheckConfig, DEFAULT_CONCURRENCY, DecideConfig,
     DecideOutput, DecideTask, EarlierFile, FilesConfig, InputLimits, KeySource, LedgerConfig,
-    PaceConfig, RealService, ReportConfig, RunConfig, ServiceConfig, UnconfiguredRun, WatchConfig,
+    PaceConfig, RealService, ReportConfig, RunConfig, ServiceConfig, WatchConfig,
 };

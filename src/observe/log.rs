@@ -1,14 +1,12 @@
 //! The log of a run: what happened, as JSON lines at the end of a file, for those who ask later.
 //!
-//! Lines go into a bounded queue, and a thread of its own writes them, so that a disk that hangs never delays a call: what finds
-//! no room is dropped and counted. Lines have row numbers and reason words, never a value of a row and no key. What every
+//! Lines wait in a [`Queue`], so that a disk that hangs never delays a call: what finds no room is dropped and counted. Lines have row numbers and reason words, never a value of a row and no key. What every
 //! row passes through is left out; the last line has its counts. Nothing here says anything to people.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
-use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
@@ -17,12 +15,13 @@ use serde_json::Value;
 use super::numbers::{counted, one_line, utc};
 use crate::base::error::system_words;
 use crate::base::own_file;
+use crate::base::queue::Queue;
 use crate::telemetry::counts::Counts;
 use crate::telemetry::event::{CancelReason, Event, PassedOver};
 use crate::telemetry::hub::Observer;
 
 /// Lines that may wait to be written: what a fast service causes in half a second.
-const MOST_WAITING: usize = 16 * 1024;
+const MAX_WAITING: usize = 16 * 1024;
 /// How a log of ours starts: nothing is ever added to another file.
 const START: &[u8] = br#"{"timestamp":""#;
 /// Error messages and file names are for its owner alone.
@@ -75,11 +74,11 @@ fn is_logged(event: &Event) -> bool {
 }
 
 /// The log of the process's run, while there is one.
-static LOG: Mutex<Option<LogQueue>> = Mutex::new(None);
+static LOG: Mutex<Option<Log>> = Mutex::new(None);
 
-fn log() -> MutexGuard<'static, Option<LogQueue>> {
-    // Nothing panics while it is held.
-    LOG.lock().unwrap_or_else(PoisonError::into_inner)
+/// Locks something during whose use nothing panics.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Starts the log of the run, at the end of this file. A missing one is created.
@@ -87,33 +86,36 @@ fn log() -> MutexGuard<'static, Option<LogQueue>> {
 /// # Errors
 /// The file cannot be opened, or it is not a log of ours.
 pub(crate) fn start_log(path: &Path) -> io::Result<()> {
-    let file = LogFile::open(path)?;
-    *log() = Some(LogQueue::start(file)?);
+    let mut file = LogFile::open(path)?;
+    let missing = Arc::<Mutex<MissingLines>>::default();
+    let noted = Arc::clone(&missing);
+    let queue = Queue::start("log", move |line| file.write(line, &mut lock(&noted)))?;
+    *lock(&LOG) = Some(Log {
+        queue,
+        dropped: 0,
+        missing,
+    });
     Ok(())
 }
 
 /// Logs a line, which happens now, if the run has a log. It is dropped if too many wait.
 pub(crate) fn log_line(line: LogLine) {
-    if let Some(log) = &mut *log() {
-        log.push(line);
+    if let Some(log) = &mut *lock(&LOG) {
+        log.add(line, MAX_WAITING);
     }
 }
-
-/// How long the last lines may take: the thread may never come back from a disk that hangs, and a service manager waits.
-const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// Ends the log, if there is one, with this line, and waits until all is written, or for a second. Returns what the log lacks, if
 /// anything.
 pub(crate) fn end_log(last: LogLine) -> Option<String> {
-    let ended = log().take()?.close(last);
-    match ended.recv_timeout(LAST_LINES) {
-        Ok(MissingLines { lines: 0, .. }) => None,
-        Ok(MissingLines { lines, why }) => {
-            let why = why.unwrap_or_else(|| "its disk is too slow".to_owned());
-            Some(format!("the log lacks {}: {why}", counted(lines, "line")))
-        }
-        Err(_) => Some("the log lacks its last lines: its disk is too slow".to_owned()),
+    let mut log = lock(&LOG).take()?;
+    log.add(last, usize::MAX);
+    if !log.queue.flush() {
+        return Some("the log lacks its last lines: its disk is too slow".to_owned());
     }
+    let MissingLines { lines, why } = &*lock(&log.missing);
+    let why = why.as_deref().unwrap_or("its disk is too slow");
+    (*lines > 0).then(|| format!("the log lacks {}: {why}", counted(*lines, "line")))
 }
 
 /// Logs the events of the run.
@@ -127,17 +129,13 @@ impl Observer for EventLog {
     }
 }
 
-/// A line that waits to be written, and when it happened.
-type QueuedLine = (SystemTime, LogLine);
-
 /// Lines on their way to the file.
-struct LogQueue {
-    to: SyncSender<QueuedLine>,
-    /// For the last line, and for the number of those before it that found no room.
-    last: SyncSender<QueuedLine>,
+struct Log {
+    /// Lines, and when they happened.
+    queue: Queue<(SystemTime, LogLine)>,
     /// Lines that have found no room since the last one that did.
-    lost: u64,
-    ended: Receiver<MissingLines>,
+    dropped: u64,
+    missing: Arc<Mutex<MissingLines>>,
 }
 
 /// What a log lacks.
@@ -148,55 +146,17 @@ struct MissingLines {
     why: Option<String>,
 }
 
-impl LogQueue {
-    fn start(file: LogFile) -> io::Result<Self> {
-        let ((to, lines), (last, last_line)) = (sync_channel(MOST_WAITING), sync_channel(2));
-        let (done, ended) = channel();
-        let thread = std::thread::Builder::new().name("log".to_owned());
-        // If it took too long, nothing waits for it any more.
-        let work = move || drop(done.send(write(file, lines.iter().chain(last_line.iter()))));
-        thread.spawn(work)?;
-        Ok(Self {
-            to,
-            last,
-            lost: 0,
-            ended,
-        })
-    }
-
-    fn push(&mut self, line: LogLine) {
-        let send = |line| self.to.try_send((SystemTime::now(), line)).is_ok();
-        if self.lost > 0 && send(LogLine::LinesLost(self.lost)) {
-            self.lost = 0;
+impl Log {
+    /// Adds a line, unless `most` wait already.
+    fn add(&mut self, line: LogLine, most: usize) {
+        let put = |line| self.queue.put((SystemTime::now(), line), 1, most);
+        if self.dropped > 0 && put(LogLine::LinesLost(self.dropped)) {
+            self.dropped = 0;
         }
-        if self.lost > 0 || !send(line) {
-            self.lost += 1;
+        if self.dropped > 0 || !put(line) {
+            self.dropped += 1;
         }
     }
-
-    /// Sends the last line; none comes after it.
-    fn close(self, last: LogLine) -> Receiver<MissingLines> {
-        let before = (self.lost > 0).then_some(LogLine::LinesLost(self.lost));
-        for line in before.into_iter().chain([last]) {
-            let _ = self.last.try_send((SystemTime::now(), line));
-        }
-        self.ended
-    }
-}
-
-/// Writes until no more lines come.
-fn write(mut file: LogFile, lines: impl Iterator<Item = QueuedLine>) -> MissingLines {
-    let mut missing = MissingLines::default();
-    for (time, line) in lines {
-        if let LogLine::LinesLost(lost) = line {
-            missing.lines += lost;
-        }
-        if let Err(error) = file.write(&text_of(time, &line)) {
-            missing.lines += 1;
-            missing.why.get_or_insert_with(|| system_words(&error));
-        }
-    }
-    missing
 }
 
 /// A line of the log. A file's name may contain characters that control the terminal of a reader.
@@ -235,8 +195,19 @@ impl LogFile {
         Ok(Self { file, is_torn })
     }
 
-    /// Writes a line. What is left of one that a full disk or a kill cut off is a line of its own.
-    fn write(&mut self, line: &str) -> io::Result<()> {
+    /// Writes a line that happened at this time, or notes that it is missing.
+    fn write(&mut self, (time, line): (SystemTime, LogLine), missing: &mut MissingLines) {
+        if let LogLine::LinesLost(lost) = line {
+            missing.lines += lost;
+        }
+        if let Err(error) = self.append(&text_of(time, &line)) {
+            missing.lines += 1;
+            missing.why.get_or_insert_with(|| system_words(&error));
+        }
+    }
+
+    /// Appends a line. What is left of one that a full disk or a kill cut off is a line of its own.
+    fn append(&mut self, line: &str) -> io::Result<()> {
         if self.is_torn {
             self.file.write_all(b"\n")?;
         }
@@ -284,36 +255,19 @@ mod tests {
     }
 
     #[test]
-    fn lines_without_room_are_counted_and_delay_nothing() {
-        let ((to, lines), (last, last_line)) = (sync_channel(2), sync_channel(2));
-        let (done, ended) = channel();
-        let mut queue = LogQueue {
-            to,
-            last,
-            lost: 0,
-            ended,
+    fn lines_without_room_are_counted_in_the_log() {
+        let (seen, written) = std::sync::mpsc::channel();
+        let mut log = Log {
+            queue: Queue::start("log", move |(_, line)| drop(seen.send(line))).unwrap(),
+            dropped: 0,
+            missing: Arc::default(),
         };
-        // Nothing reads them yet.
-        for _ in 0..9 {
-            queue.push(LogLine::Event(Event::KeyRenewed));
-        }
-        let place = tempfile::tempdir().unwrap();
-        let path = place.path().join("n.log");
-        let file = LogFile::open(&path).unwrap();
-        let last = LogLine::Warning("the last".to_owned());
-        let ended = queue.close(last);
-        let missing = write(file, lines.iter().chain(last_line.iter()));
-        assert_eq!(missing.lines, 7);
-        drop((done, ended));
-        let text = std::fs::read_to_string(path).unwrap();
-        let events: Vec<_> = { text.lines() }
-            .map(|line| line.split_once(r#""event":"#).unwrap().1)
-            .collect();
-        let renewed = r#""key_renewed"}"#;
-        let seven = r#""lines_lost","data":7}"#;
-        assert_eq!(
-            events,
-            [renewed, renewed, seven, r#""warning","data":"the last"}"#]
-        );
+        log.add(LogLine::Event(Event::KeyRenewed), 0);
+        log.add(LogLine::Event(Event::KeyRenewed), 0);
+        log.add(LogLine::Warning("the last".to_owned()), usize::MAX);
+        assert!(log.queue.flush());
+        let [first, last] = [written.recv().unwrap(), written.recv().unwrap()];
+        assert!(matches!(first, LogLine::LinesLost(2)), "{first:?}");
+        assert!(matches!(last, LogLine::Warning(_)), "{last:?}");
     }
 }

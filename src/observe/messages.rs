@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::log::{LogLine, log_line};
 use super::numbers::one_line;
-use crate::base::error::Error;
+use crate::base::error::{Error, Exit};
 use crate::base::stderr::say;
 
 /// Whether a program reads the messages.
@@ -55,13 +55,15 @@ fn tell_as(kind: &'static str, error: &Error) {
     });
 }
 
-/// Says what clap does not accept, in clap's own words; `error` is made of them.
-pub(crate) fn tell_usage(text: &str, error: &Error) {
+/// Says what clap does not accept, in clap's own words: the first line says what is wrong, and the others help. Returns how the
+/// process exits.
+pub(crate) fn tell_usage(text: &str) -> Exit {
     if speaks_json() {
-        tell_error(error);
+        tell_error(&of_lines(text, "error: "));
     } else {
         say(text.trim_end());
     }
+    Exit::Usage
 }
 
 /// Says something that is neither.
@@ -97,11 +99,6 @@ fn line(r#type: &'static str, error: &Error) -> String {
     })
 }
 
-/// Clap's text as an error: its first line says what is wrong, and the others help.
-pub(crate) fn usage_error(text: &str) -> Error {
-    of_lines(text, "error: ")
-}
-
 fn of_lines(text: &str, prefix: &str) -> Error {
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let first = lines.next().unwrap_or_default();
@@ -131,9 +128,9 @@ mod tests {
     #[test]
     fn a_text_of_several_lines_is_one_object() {
         assert_snapshot!(line("notice", &of_lines("rescore: stopped immediately\n         the ledger stays", "rescore: ")), @r#"{"type":"notice","message":"stopped immediately","causes":[],"details":["the ledger stays"],"hint":null}"#);
-        let error = usage_error(
-            "error: unexpected argument '--progres' found\n\n  tip: a similar argument exists\n",
-        );
+        let text =
+            "error: unexpected argument '--progres' found\n\n  tip: a similar argument exists\n";
+        let error = of_lines(text, "error: ");
         assert_snapshot!(line("error", &error), @r#"{"type":"error","exit_code":2,"message":"unexpected argument '--progres' found","causes":[],"details":[],"hint":"a similar argument exists"}"#);
     }
 }

@@ -16,7 +16,7 @@ mod summary_text;
 
 pub(crate) use decide::{DecideSummary, ScoredRows, WhatIfView};
 pub(crate) use log::{EventLog, LogLine, end_log, log_line, start_log};
-pub(crate) use messages::{speak_json, tell, tell_error, tell_usage, usage_error, warn, warn_of};
+pub(crate) use messages::{speak_json, tell, tell_error, tell_usage, warn, warn_of};
 pub(crate) use metrics::{MetricsFile, MetricsThread};
 pub(crate) use numbers::{
     count, counted, day, moment, most, one_line, stamp, utc_seconds, write_json,

@@ -1,10 +1,10 @@
-//! The phases of a run, in order (the last one, `finish`, is called by `drive`), and what a run that cannot start leaves for those who watch it: tonight's failure in the
-//! place of yesterday's success.
+//! The phases of a run, in order (the last one, `finish`, is called by `drive`), and what a run that cannot start leaves for
+//! those who watch it: tonight's failure in the place of yesterday's success.
 //!
 //! Only a file of the same kind is replaced: a mistyped `--summary users.csv` must not cost anybody their users. Nothing is
 //! written if another run holds the output: these files may be that run's own.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use super::super::signals::RecordFailure;
 use super::super::text::SummaryFile;
 use super::announce::announce;
 use super::drive::drive;
-use super::prepare::{identity_of, job_name, metrics_file, prepare};
+use super::prepare::{identity_of, metrics_file, prepare};
 use crate::base::error::{Error, Exit, Result};
 use crate::base::own_file::Readers;
-use crate::config::{RunConfig, UnconfiguredRun};
+use crate::config::{RunConfig, WatchConfig};
 use crate::observe::{LogLine, RunIdentity, RunSummary, end_log, ended_by, write_json};
 use crate::telemetry::counts::Counts;
 
@@ -24,15 +24,10 @@ use crate::telemetry::counts::Counts;
 /// # Errors
 /// Whatever kept the run from starting. What ended it early has been reported, and is in the exit code.
 pub(crate) fn execute(config: RunConfig) -> Result<Exit> {
-    let identity = identity_of(&config);
-    let files = UnconfiguredRun {
-        output: config.files.name().map(Into::into),
-        summary: config.watch.summary.clone(),
-        metrics: config.watch.metrics.clone(),
-        profile: None,
-    };
+    let (identity, watch) = (identity_of(&config), config.watch.clone());
+    let output = config.files.name().map(Path::to_owned);
     let record: RecordFailure = Arc::new(move |error| {
-        write_failure(&identity, &files, error);
+        write_failure(&identity, &watch, output.as_deref(), error);
         // The error is the last line; that it is not all of it would change nothing.
         let _ = end_log(LogLine::Error(error.log_words()));
     });
@@ -45,17 +40,13 @@ fn run(config: RunConfig, record: &RecordFailure) -> Result<Exit> {
     drive(run, start)
 }
 
-/// Leaves the failure of a run whose arguments, variables or settings file are wrong.
-pub(crate) fn leave_failure(mut run: UnconfiguredRun, error: &Error) {
-    let identity = RunIdentity {
-        profile: run.profile.take(),
-        ..RunIdentity::new(job_name(run.output.as_deref()))
-    };
-    write_failure(&identity, &run, error);
-}
-
 /// Writes that the run could not start. What cannot be written is left: the error itself is what matters.
-fn write_failure(identity: &RunIdentity, files: &UnconfiguredRun, error: &Error) {
+fn write_failure(
+    identity: &RunIdentity,
+    watch: &WatchConfig,
+    output: Option<&Path>,
+    error: &Error,
+) {
     let exit = error.exit();
     if exit == Exit::Busy {
         return;
@@ -63,10 +54,10 @@ fn write_failure(identity: &RunIdentity, files: &UnconfiguredRun, error: &Error)
     let counts = Counts::not_started().as_of(Duration::ZERO, identity.tariff.as_ref());
     // None takes the name of a file that the next start writes, and a pipe would wait for a reader.
     let is_ours = |path: &&PathBuf| {
-        let is_taken = [files.output.as_deref(), error.file()].contains(&Some(path.as_path()));
+        let is_taken = [output, error.file()].contains(&Some(path.as_path()));
         !is_taken && (!path.exists() || path.is_file())
     };
-    if let Some(path) = files.summary.as_ref().filter(is_ours)
+    if let Some(path) = watch.summary.as_ref().filter(is_ours)
         && let Ok(file) = SummaryFile::create(path, Readers::EVERYBODY)
     {
         file.write(|to| {
@@ -77,7 +68,7 @@ fn write_failure(identity: &RunIdentity, files: &UnconfiguredRun, error: &Error)
             write_json(&summary, to)
         });
     }
-    if let Some(path) = files.metrics.as_ref().filter(is_ours)
+    if let Some(path) = watch.metrics.as_ref().filter(is_ours)
         && let Ok(file) = metrics_file(path.clone(), identity.clone())
     {
         let _ = file.write(&counts, Some(exit));

@@ -21,6 +21,6 @@ mod threads;
 mod tests;
 
 pub(super) use before_paying::{count, look_up_in};
-pub(crate) use execute::{execute, leave_failure};
+pub(crate) use execute::execute;
 pub(super) use files::{Files, Turn};
 pub(super) use first_pass::{CountedFile, Counting, FirstCount};

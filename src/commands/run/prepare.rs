@@ -252,7 +252,7 @@ fn common_mapping(parts: &[RunPart]) -> Option<String> {
 }
 
 /// What a run is called where several are watched: by the name of its output, which is the same every night.
-pub(super) fn job_name(output: Option<&Path>) -> String {
+fn job_name(output: Option<&Path>) -> String {
     let name = output.and_then(Path::file_name);
     name.map_or_else(
         || NAMELESS.to_owned(),

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::docs::schema::assert_valid;
 use crate::support::command_line::CommandLine;
-use crate::support::process::{Place, Program};
+use crate::support::process::Place;
 use crate::support::server::Server;
 use crate::support::users;
 
@@ -100,83 +100,36 @@ fn a_run_leaves_its_numbers_in_the_form_that_prometheus_reads() {
     );
 }
 
-/// A command line, and the files of a run that ended well.
-fn after_a_good_night() -> CommandLine {
+#[test]
+fn wrong_options_leave_both_as_they_are_and_files_that_keep_a_run_from_starting_are_in_both() {
     let line = CommandLine::new();
     line.typed(WATCHED).done().exits(0);
-    assert_eq!(line.server.calls(), 3);
-    line
-}
-
-/// The failure with this message is in both files, and nothing else has changed.
-#[track_caller]
-fn fails(line: &CommandLine, program: Program<'_>, words: &str) {
     let place = &line.place;
-    let success = |place| value(place, "rescore_last_success_time_seconds").unwrap();
-    let before = (place.names(), place.text("scored.csv"), success(place));
-    program.done().exits(2).says(words);
-    let summary = place.json("s.json");
-    assert_valid(&summary);
+    let (summary, metrics) = (place.text("s.json"), place.text("m.prom"));
+    line.typed(WATCHED).arg("--tiemout=9s").done().exits(2);
+    let missing = line.typed(WATCHED).without_env("RESCORE_API_KEY");
+    missing.done().exits(2);
+    assert_eq!(place.text("s.json"), summary);
+    assert_eq!(place.text("m.prom"), metrics);
+
+    let success = || value(place, "rescore_last_success_time_seconds");
+    let before = (place.names(), place.text("scored.csv"), success());
+    let words = "no column `nothing`";
+    let mapped = line.typed(WATCHED).args("--overwrite --map name=nothing");
+    mapped.done().exits(2).says(words);
+    let failed = place.json("s.json");
+    assert_valid(&failed);
     assert_eq!(
-        [&summary["stopped"], &summary["job"]],
-        ["not_started", "scored.csv"]
+        [&failed["stopped"], &failed["job"], &failed["exit_code"]],
+        [&json!("not_started"), &json!("scored.csv"), &json!(2)]
     );
-    assert_eq!(summary["exit_code"], 2);
-    let message = summary["error"]["message"].as_str().unwrap();
+    let message = failed["error"]["message"].as_str().unwrap();
     assert!(message.contains(words), "{message}");
-    assert_eq!(
-        value(place, "rescore_exit_code{job=\"scored.csv\","),
-        Some(2.0)
-    );
-    let after = (place.names(), place.text("scored.csv"), success(place));
+    let code = value(place, "rescore_exit_code{job=\"scored.csv\",");
+    assert_eq!(code, Some(2.0));
+    let after = (place.names(), place.text("scored.csv"), success());
     assert_eq!(after, before);
     assert_eq!(line.server.calls(), 3);
-}
-
-#[test]
-fn a_failure_before_the_settings_are_known_is_left_as_well() {
-    let line = after_a_good_night();
-    fails(
-        &line,
-        line.typed(WATCHED).arg("--tiemout=9s"),
-        "'--tiemout'",
-    );
-    fails(&line, line.typed("--rate fast").args(WATCHED), "'fast'");
-    let joined = "--bogus --summary=s.json --metrics=m.prom";
-    fails(&line, line.typed(joined), "'--bogus'");
-    let missing = line.typed(WATCHED).without_env("RESCORE_BASE_URL");
-    fails(&line, missing, "no service address");
-    let missing = line.typed(WATCHED).without_env("RESCORE_API_KEY");
-    fails(&line, missing.arg("--overwrite"), "no API key");
-
-    // A settings file names them even if a setting of it is unknown.
-    for (more, words) in [
-        ("tiemout = '9s'\n", "unknown setting `tiemout`"),
-        ("timeout = 'soon'\n", "'soon'"),
-    ] {
-        let files = "summary = 's.json'\nmetrics = 'm.prom'\n";
-        line.place.write("night.toml", format!("{files}{more}"));
-        fails(&line, line.typed("--config night.toml"), words);
-    }
-    // What is not TOML names nothing, but the command line may.
-    line.place
-        .write("night.toml", "summary = 's.json'\ntimeout = \n");
-    let before = line.place.json("s.json");
-    line.typed("--config night.toml").done().exits(2);
-    // Neither help nor another command is a run that fails.
-    line.typed(WATCHED).arg("--help").done().exits(0);
-    let decide = "decide scored.csv --bogus --summary s.json";
-    line.place.rescore(decide).done().exits(2);
-    assert_eq!(line.place.json("s.json"), before);
-    let typed = line.typed("--config night.toml").args(WATCHED);
-    fails(&line, typed, "night.toml");
-    // Part files are known by their directory.
-    let run = "run users.csv --bogus --metrics m.prom --output-dir scored";
-    line.place.rescore(run).done().exits(2);
-    assert_eq!(
-        value(&line.place, "rescore_exit_code{job=\"scored\","),
-        Some(2.0)
-    );
 }
 
 #[test]
@@ -188,9 +141,8 @@ fn a_first_start_that_fails_leaves_both_and_replaces_only_files_of_the_same_kind
         "--metrics nowhere/m.prom",
         &["cannot write the metrics to `nowhere/m.prom`"],
     );
-    line.refuses_typed("--bogus --summary scored.csv --metrics scored.csv", &[]);
     line.refuses_typed(
-        "--bogus --summary users.csv --metrics users.csv --log users.csv",
+        "--map name=nothing --summary users.csv --metrics users.csv --log users.csv",
         &[],
     );
     line.refuses_typed(
@@ -224,9 +176,8 @@ fn a_run_that_is_at_work_keeps_its_summary_and_metrics_whole() {
     let run = || place.scoring(&server).args(WATCHED);
     let first = run().start();
     server.wait_for_calls(2);
-    // A failure that is longer than any summary.
-    let mistyped = format!("--{}", "x".repeat(20_000));
-    run().arg(mistyped).done().exits(2);
+    let failing = place.run(&server, "users.csv -o other.csv --map name=nothing");
+    failing.args(WATCHED).done().exits(2);
     assert_eq!(place.json("s.json")["exit_code"], 2);
     drop(release);
     first.done().exits(0);

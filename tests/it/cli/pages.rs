@@ -86,11 +86,8 @@ fn shells_complete_commands_options_values_and_files() {
             }
         }
     }
-    for shell in ["elvish", "powershell"] {
-        place_for(shell);
-    }
     let done = Place::new().rescore("completions tcsh").done();
-    done.exits(2).says("bash, elvish, fish, powershell, zsh");
+    done.exits(2).says("bash, fish, zsh");
 }
 
 #[test]
