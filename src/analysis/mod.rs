@@ -12,4 +12,4 @@ pub(crate) use bins::Bars;
 pub(crate) use decisions::{CountedRows, DecisionCounts, Drift};
 pub(crate) use past::{PairingCounts, PastVerdicts};
 pub(crate) use tally::{DriftTally, GroupTally, PastVerdict, RowTally, TopValues};
-pub(crate) use what_if::{ThresholdPair, ThresholdStep, WhatIf};
+pub(crate) use what_if::{ThresholdPair, WhatIf};

@@ -152,7 +152,7 @@ impl Quality {
         let mut add = |kind, seen: SomeRows, least, what: String| {
             let (percent, row) = (percent_of(seen.rows, self.rows), seen.first_row);
             let more = if seen.rows > 1 { ", …" } else { "" };
-            let words = format!("{least}{percent}% of the rows {what} (row {row}{more})");
+            let words = format!("{least}{percent} of the rows {what} (row {row}{more})");
             findings.push(Finding { kind, seen, words });
         };
         let [mut address, mut agent] = self.values.each_ref().map(|it| self.shared(it));

@@ -137,7 +137,7 @@ mod tests {
 
     fn drawn(share: Option<f64>, columns: u16) -> Vec<String> {
         let parts = |words: [&str; 4]| words.map(str::to_owned).to_vec();
-        let head = parts(["40.4 %", "1,234,567 rows", "ETA 12 min 3 s", "412 rows/s"]);
+        let head = parts(["40.4%", "1,234,567 rows", "ETA 12 min 3 s", "412 rows/s"]);
         let below = parts([
             "pace 48.0/s, cut to see if throttling drops",
             "limit found: about 50.0/s",
@@ -150,16 +150,16 @@ mod tests {
     #[test]
     fn a_narrow_bar_keeps_what_comes_first_whole() {
         let wide = [
-            "██████▌          40.4 % · 1,234,567 rows · ETA 12 min 3 s · 412 rows/s",
+            "██████▌          40.4% · 1,234,567 rows · ETA 12 min 3 s · 412 rows/s",
             "pace 48.0/s, cut to see if throttling drops · limit found: about 50.0/s",
         ];
         assert_eq!(drawn(Some(0.404), 80), wide);
         let narrow = [
-            "███▎     40.4 % · 1,234,567 rows · ETA 12 min 3 s",
+            "███▎     40.4% · 1,234,567 rows · ETA 12 min 3 s",
             "pace 48.0/s, cut to see if throttling drops",
         ];
         assert_eq!(drawn(Some(0.404), 60), narrow);
-        let unknown = "40.4 % · 1,234,567 rows · ETA 12 min 3 s · 412 rows/s";
+        let unknown = "40.4% · 1,234,567 rows · ETA 12 min 3 s · 412 rows/s";
         assert_eq!(drawn(None, 80).first().map(String::as_str), Some(unknown));
     }
 

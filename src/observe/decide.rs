@@ -13,7 +13,7 @@ use serde::{Serialize, Serializer};
 
 use super::numbers::{count, counted, named, one_line, parts, some_path, time, verdicts};
 use super::summary_text::{drift_lines, undecided};
-use crate::analysis::{CountedRows, DecisionCounts, Drift, ThresholdPair, ThresholdStep, WhatIf};
+use crate::analysis::{CountedRows, DecisionCounts, Drift, ThresholdPair, WhatIf};
 use crate::base::error::Exit;
 use crate::base::numbers::{percent_of, seconds};
 use crate::base::text::shown;
@@ -168,7 +168,7 @@ pub(crate) struct WhatIfView<'a> {
     today: ThresholdPair<'a>,
     pairs: Vec<ThresholdPair<'a>>,
     #[serde(skip)]
-    steps: Vec<ThresholdStep<'a>>,
+    what_if: &'a WhatIf,
     /// Today's thresholds as they were given.
     #[serde(skip)]
     given: &'a Thresholds,
@@ -177,8 +177,38 @@ pub(crate) struct WhatIfView<'a> {
     file: String,
 }
 
-/// How wide the column of thresholds is: longer ones are only those of today.
-const THRESHOLD: usize = 9;
+/// A threshold for people, and the rows with a score that it would approve and block alone: `2`, `149 (74.5%)`, `51 (25.5%)`.
+pub(crate) struct ThresholdRow {
+    /// The threshold.
+    pub(crate) threshold: String,
+    /// Approved with it as `--approve-max`.
+    pub(crate) approved: String,
+    /// Blocked with it as `--review-max`.
+    pub(crate) blocked: String,
+    /// Which of today's thresholds it is.
+    pub(crate) today: Option<&'static str>,
+}
+
+/// What each threshold would do.
+pub(crate) fn threshold_rows(what_if: &WhatIf) -> impl Iterator<Item = ThresholdRow> {
+    let all = what_if.scores();
+    what_if.steps().map(move |step| ThresholdRow {
+        threshold: step.threshold.to_string(),
+        approved: with_share(step.up_to, all),
+        blocked: with_share(step.above, all),
+        today: match (step.is_approve_max, step.is_review_max) {
+            (true, true) => Some("both today"),
+            (true, false) => Some("--approve-max today"),
+            (false, true) => Some("--review-max today"),
+            (false, false) => None,
+        },
+    })
+}
+
+/// `149 (74.5%)`.
+fn with_share(rows: u64, all: u64) -> String {
+    format!("{} ({})", count(rows), percent_of(rows, all))
+}
 
 impl<'a> WhatIfView<'a> {
     /// What was counted of the scores and rows of this file; the thresholds of today are marked.
@@ -197,7 +227,7 @@ impl<'a> WhatIfView<'a> {
                 .copied()
                 .unwrap_or_default(),
             pairs,
-            steps: what_if.steps().collect(),
+            what_if,
             given,
             file,
         }
@@ -211,49 +241,29 @@ impl<'a> WhatIfView<'a> {
         lines.extend(why.map(|why| format!("unreadable {number}, not counted: {why}")));
         let (approve, review) = (self.given.approve_max(), self.given.review_max());
         let now = self.today.outcomes;
-        let part = |word: &str, rows| format!("{word} {} ({})", count(rows), self.share(rows));
         lines.push(format!(
-            "today, with --approve-max {approve} and --review-max {review}:\n  {}, {}, {}",
-            part("approve", now.approve),
-            part("review", now.review),
-            part("block", now.block)
+            "today, with --approve-max {approve} and --review-max {review}:\n  approve {}, review {}, block {}",
+            with_share(now.approve, self.scores),
+            with_share(now.review, self.scores),
+            with_share(now.block, self.scores)
         ));
         if self.scores > 0 {
+            let line = |threshold: &str, approved: &str, blocked: &str| {
+                format!("{threshold:>9}   {approved:>18}   {blocked:>18}")
+            };
             lines.push(String::new());
-            lines.extend(self.threshold_table());
+            lines.push(line("threshold", "as --approve-max", "as --review-max"));
+            lines.push(line("", "would approve", "would block"));
+            lines.extend(threshold_rows(self.what_if).map(|row| {
+                let today = row.today.map(|today| format!("  < {today}"));
+                line(&row.threshold, &row.approved, &row.blocked) + &today.unwrap_or_default()
+            }));
             lines.push(
                 "what neither threshold takes is left for review; `--json` has every pair"
                     .to_owned(),
             );
         }
         lines.join("\n")
-    }
-
-    /// `12.3 %` of the scores.
-    fn share(&self, rows: u64) -> String {
-        format!("{} %", percent_of(rows, self.scores))
-    }
-
-    /// What each threshold would approve or block.
-    fn threshold_table(&self) -> impl Iterator<Item = String> {
-        let width = count(self.scores).len();
-        let cells = (width + 9).max(16);
-        let cell = move |rows| format!("{:>width$}  {:>7}", count(rows), self.share(rows));
-        let line = move |threshold: &str, approve: &str, block: &str| {
-            format!("{threshold:>THRESHOLD$}   {approve:<cells$}   {block}")
-        };
-        let head = line("threshold", "as --approve-max", "as --review-max");
-        let under = line("", "would approve", "would block");
-        let steps = self.steps.iter().map(move |step| {
-            let today = match (step.is_approve_max, step.is_review_max) {
-                (true, true) => "  < both today",
-                (true, false) => "  < --approve-max today",
-                (false, true) => "  < --review-max today",
-                (false, false) => "",
-            };
-            line(step.threshold.text(), &cell(step.up_to), &cell(step.above)) + today
-        });
-        [head, under].into_iter().chain(steps)
     }
 
     /// Every pair of thresholds for programs, on one line.

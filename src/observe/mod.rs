@@ -14,7 +14,7 @@ mod snapshot;
 mod summary;
 mod summary_text;
 
-pub(crate) use decide::{DecideSummary, ScoredRows, WhatIfView};
+pub(crate) use decide::{DecideSummary, ScoredRows, WhatIfView, threshold_rows};
 pub(crate) use log::{EventLog, LogLine, end_log, log_line, start_log};
 pub(crate) use messages::{speak_json, tell, tell_error, tell_usage, warn, warn_of};
 pub(crate) use metrics::{MetricsFile, MetricsThread};

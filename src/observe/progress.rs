@@ -194,7 +194,7 @@ impl View {
         let file = now.file.filter(|file| *file > 0).zip(now.files);
         let head = [
             // In a long run, one percent takes hours.
-            { now.percent }.map(|percent| format!("{:.1} %", (percent * 10.0).floor() / 10.0)),
+            { now.percent }.map(|percent| format!("{:.1}%", (percent * 10.0).floor() / 10.0)),
             file.map(|(file, files)| format!("file {} of {}", count(file), count(files))),
             Some(match expected {
                 Some(expected) => {

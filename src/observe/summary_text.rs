@@ -280,7 +280,7 @@ fn of_ledger_and_service(counts: &Counts) -> Vec<String> {
         let throttled = counted(calls.throttled, "call");
         let share = percent_of(calls.throttled, calls.sent);
         held.push(format!(
-            "the service throttled {throttled} ({share} % of all)"
+            "the service throttled {throttled} ({share} of all)"
         ));
     }
     if !counts.paused.is_zero() {

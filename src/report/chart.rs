@@ -9,25 +9,8 @@ use maud::{Markup, html};
 
 use crate::analysis::{Bars, DecisionCounts};
 use crate::base::numbers::percent_of;
-use crate::observe::count;
+use crate::observe::{count, counted};
 use crate::verdict::Decision;
-
-/// Holds a number and its unit together.
-pub(super) const NO_BREAK: char = '\u{a0}';
-
-/// `1 row`, `2 rows`.
-pub(super) fn rows(number: u64) -> String {
-    let s = if number == 1 { "" } else { "s" };
-    format!("{}{NO_BREAK}row{s}", count(number))
-}
-
-/// A share in percent with one decimal. Only nothing is 0 %, and only all is 100 %.
-pub(super) fn share(part: u64, whole: u64) -> String {
-    match whole {
-        0 => percent_of(part, whole),
-        _ => format!("{}{NO_BREAK}%", percent_of(part, whole)),
-    }
-}
 
 /// A score with three decimals at most, and without zeros at its end.
 pub(super) fn score(score: f64) -> String {
@@ -153,7 +136,7 @@ pub(super) fn share_cells(counts: &DecisionCounts, has_none: bool) -> Markup {
     let rows = counts.rows();
     html! {
         @for (decision, _) in stack(has_none) {
-            td { (share(counts.of(decision), rows)) small { (count(counts.of(decision))) } }
+            td { (percent_of(counts.of(decision), rows)) small { (count(counts.of(decision))) } }
         }
     }
 }
@@ -181,7 +164,7 @@ pub(super) fn histogram(label: &str, bars: &Bars, lines: &[(f64, String)]) -> Ma
             @for (_, y) in steps(most) { line.grid x1="0" x2="100%" y1=(percent(y)) y2=(percent(y)) {} }
             (stacks(bars, most))
             // The numbers are at the right end, where there are few rows in most files.
-            @for (tick, y) in steps(most) { text.tick x="100%" y=(percent(y)) dy="-4" text-anchor="end" { (rows(tick)) } }
+            @for (tick, y) in steps(most) { text.tick x="100%" y=(percent(y)) dy="-4" text-anchor="end" { (counted(tick, "row")) } }
             @for (place, (value, words)) in lines.iter().enumerate() {
                 @let x = percent(across(*value));
                 @let y = NAME * (1.0 + place_of(place) * 1.2);
@@ -281,12 +264,6 @@ mod tests {
             "{drawn}"
         );
         assert!(drawn.contains(r#"aria-label="x""#));
-    }
-
-    #[test]
-    fn a_share_stays_with_its_sign_and_a_share_of_nothing_has_none() {
-        assert_eq!(share(1, 3), "33.3\u{a0}%");
-        assert_eq!(share(0, 0), "–");
     }
 
     #[test]

@@ -8,16 +8,13 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 
-use super::chart::{
-    has, histogram, legend, rows, score, section, share, share_cells, shares, stack, swatch,
-};
+use super::chart::{has, histogram, legend, score, section, share_cells, shares, stack, swatch};
 use crate::analysis::{
-    Bars, DecisionCounts, Drift, DriftTally, PairingCounts, RowTally, ThresholdStep, TopValues,
-    WhatIf,
+    Bars, DecisionCounts, Drift, DriftTally, PairingCounts, RowTally, TopValues, WhatIf,
 };
-use crate::base::numbers::Decimal;
+use crate::base::numbers::{Decimal, percent_of};
 use crate::base::text::{column, printable};
-use crate::observe::{ReportedRun, count, facts, headline};
+use crate::observe::{ReportedRun, count, counted, facts, headline, threshold_rows};
 use crate::verdict::Decision;
 
 /// Everything that is on a page.
@@ -68,7 +65,7 @@ pub(super) fn sections(report: &PageContent) -> Markup {
     let first = [
         Some(verdicts(report)),
         scores(tally),
-        what_if.and_then(|what_if| thresholds(what_if, tally.rows())),
+        what_if.and_then(thresholds),
         rejects(tally, run),
         drift,
     ];
@@ -92,7 +89,7 @@ fn verdicts(report: &PageContent) -> Section {
     let all = tally.rows();
     let tile = |decision, class, done: &str| {
         let number = tally.decisions.of(Some(decision));
-        html! { div { dt { (swatch(class)) (done) } dd { b { (count(number)) } span { (share(number, all)) } } } }
+        html! { div { dt { (swatch(class)) (done) } dd { b { (count(number)) } span { (percent_of(number, all)) } } } }
     };
     let content = html! {
         p.headline { (sentence(tally)) }
@@ -108,7 +105,7 @@ fn verdicts(report: &PageContent) -> Section {
             p.note { "The decisions in the file are not those of the run: they were made again since." }
         }
         @if tally.undecided > 0 {
-            p.note { (rows(tally.undecided)) " " (has(tally.undecided)) " a score and no decision." }
+            p.note { (counted(tally.undecided, "row")) " " (has(tally.undecided)) " a score and no decision." }
         }
     };
     ("verdicts", "Verdicts", content)
@@ -121,12 +118,12 @@ fn sentence(tally: &RowTally) -> String {
         return "The file has no rows.".to_owned();
     }
     let [approve, review, block] =
-        Decision::ALL.map(|decision| share(tally.decisions.of(Some(decision)), all));
+        Decision::ALL.map(|decision| percent_of(tally.decisions.of(Some(decision)), all));
     let rest = match tally.without_verdict() {
         0 => "every row has a verdict".to_owned(),
-        without => format!("{} {} no verdict", rows(without), has(without)),
+        without => format!("{} {} no verdict", counted(without, "row"), has(without)),
     };
-    let all = rows(all);
+    let all = counted(all, "row");
     format!(
         "Of {all}, {approve} are approved, {review} need a review and {block} are blocked; {rest}."
     )
@@ -169,7 +166,7 @@ fn scores(tally: &RowTally) -> Option<Section> {
         (histogram(&label, &bars, &lines))
         @if others > 0 {
             p.note {
-                (rows(others)) " " (has(others)) " another decision than the thresholds of this page give (" (words)
+                (counted(others, "row")) " " (has(others)) " another decision than the thresholds of this page give (" (words)
                 "): the file was decided with others, or by level."
             }
         }
@@ -200,75 +197,26 @@ fn score_table(bars: &Bars, has_none: bool) -> Markup {
     }
 }
 
-/// How many thresholds the table has around today's: five columns fit on a phone.
-const SHOWN: usize = 5;
-
-/// What other thresholds would do, around those of today.
-fn thresholds(what_if: &WhatIf, all: u64) -> Option<Section> {
+/// What other thresholds would do: the table of `decide --what-if`.
+fn thresholds(what_if: &WhatIf) -> Option<Section> {
     if what_if.scores() == 0 {
         return None;
     }
-    let steps: Vec<_> = what_if.steps().collect();
-    let around = |is_today: fn(&ThresholdStep<'_>) -> bool| {
-        let today = steps.iter().position(is_today).unwrap_or(0);
-        // At an end of the scale, there are more on the other side.
-        let last = steps.len().saturating_sub(SHOWN);
-        { steps.iter().copied() }
-            .skip(today.saturating_sub(SHOWN / 2).min(last))
-            .take(SHOWN)
-    };
-    let approve = around(|step| step.is_approve_max);
-    let review = around(|step| step.is_review_max);
     let content = html! {
-        p {
-            "Each cell is the share of rows that a person would have to review. On the left is what would be approved, on top "
-            "what would be blocked. As at the top of the page, shares are of all " (rows(all)) "."
-        }
-        div.scroll tabindex="0" {
-            table.what-if {
-                thead {
-                    tr {
-                        th scope="col" { "approve up to" }
-                        @for step in review.clone() {
-                            th.now[step.is_review_max] scope="col" {
-                                span { "review to" } b { (step.threshold) } small { (share(step.above, all)) " blocked" }
-                            }
-                        }
-                    }
-                }
-                tbody {
-                    @for first in approve {
-                        tr {
-                            th.now[first.is_approve_max] scope="row" { b { (first.threshold) } small { (share(first.up_to, all)) " approved" } }
-                            @for second in review.clone() { (threshold_cell(first, second, all)) }
-                        }
+        p { "Rows with a score that each threshold would approve or block. What neither takes is left for review." }
+        table.numbers {
+            thead { tr { th scope="col" { "Threshold" } th scope="col" { "would approve" } th scope="col" { "would block" } } }
+            tbody {
+                @for row in threshold_rows(what_if) {
+                    tr.now[row.today.is_some()] {
+                        th scope="row" { (row.threshold) @if let Some(today) = row.today { small { (today) } } }
+                        td { (row.approved) } td { (row.blocked) }
                     }
                 }
             }
         }
     };
     Some(("what-if", "What other thresholds would do", content))
-}
-
-fn threshold_cell(first: ThresholdStep<'_>, second: ThresholdStep<'_>, all: u64) -> Markup {
-    if first.threshold > second.threshold {
-        return html! { td.never { "–" } };
-    }
-    let reviewed = second.up_to - first.up_to;
-    // The darker, the more there is to review.
-    let heat = match reviewed.saturating_mul(100) / all {
-        0..5 => "heat0",
-        5..15 => "heat1",
-        15..30 => "heat2",
-        30..50 => "heat3",
-        _ => "heat4",
-    };
-    html! {
-        td class=(heat) {
-            @if first.is_approve_max && second.is_review_max { span.today { "today" } }
-            (share(reviewed, all)) small { (count(reviewed)) }
-        }
-    }
 }
 
 /// Rows without a verdict, by reason.
@@ -281,13 +229,13 @@ fn rejects(tally: &RowTally, run: Option<&ReportedRun>) -> Option<Section> {
     let mut reasons: Vec<_> = failed.into_iter().flatten().collect();
     reasons.sort_by_key(|(_, rows)| Reverse(**rows));
     let content = html! {
-        p { (rows(without)) " of " (count(all)) " (" (share(without, all)) ") " (has(without)) " no verdict." }
+        p { (counted(without, "row")) " of " (count(all)) " (" (percent_of(without, all)) ") " (has(without)) " no verdict." }
         @if failed.is_some() {
             table.numbers {
                 thead { tr { th scope="col" { "Reason" } th scope="col" { "Rows" } th scope="col" { "Of all" } } }
                 tbody {
                     @for (reason, number) in reasons {
-                        tr { th scope="row" { (reason) } td { (count(*number)) } td { (share(*number, all)) } }
+                        tr { th scope="row" { (reason) } td { (count(*number)) } td { (percent_of(*number, all)) } }
                     }
                 }
             }
@@ -313,7 +261,7 @@ fn drift(comparison: &Comparison, tally: &DriftTally) -> Section {
             @if compared == 0 {
                 "No row has a decision both now and in " (with) "."
             } @else {
-                "Compared with " (with) ": " (count(changed)) " of " (count(compared)) " decisions changed (" (share(changed, compared)) ")."
+                "Compared with " (with) ": " (count(changed)) " of " (count(compared)) " decisions changed (" (percent_of(changed, compared)) ")."
             }
         }
         @if let Comparison::File { pairing, .. } = comparison { (pairs(pairing)) }
@@ -325,7 +273,7 @@ fn drift(comparison: &Comparison, tally: &DriftTally) -> Section {
                         h3 { "Changes of score" }
                         p {
                             "Of " (count(tally.scores)) " scores, " (count(tally.rose)) " rose (riskier), " (count(tally.fell)) " fell, and "
-                            (count(same)) " (" (share(same, tally.scores)) ") stayed."
+                            (count(same)) " (" (percent_of(same, tally.scores)) ") stayed."
                         }
                     }
                 }
@@ -340,9 +288,9 @@ fn pairs(pairing: &PairingCounts) -> Markup {
     let [new, gone] = [pairing.new, pairing.gone].map(count);
     html! {
         p.note {
-            "Rows are paired by the column " i { (column(&pairing.key)) } ": " (rows(pairing.paired)) " in both files, " (new) " only in this one, " (gone) " only in the earlier one."
+            "Rows are paired by the column " i { (column(&pairing.key)) } ": " (counted(pairing.paired, "row")) " in both files, " (new) " only in this one, " (gone) " only in the earlier one."
             @if pairing.ambiguous > 0 {
-                " " (rows(pairing.ambiguous)) " not compared: several rows of the earlier file match, with different verdicts."
+                " " (counted(pairing.ambiguous, "row")) " not compared: several rows of the earlier file match, with different verdicts."
             }
         }
     }
@@ -358,7 +306,7 @@ fn matrix(drift: &Drift) -> Markup {
                     tr {
                         th scope="row" { (before.word()) }
                         @for (now, cell) in Decision::ALL.into_iter().zip(cells) {
-                            td.same[now == before].moved[now != before && cell > 0] { (count(cell)) small { (share(cell, drift.compared)) } }
+                            td.same[now == before].moved[now != before && cell > 0] { (count(cell)) small { (percent_of(cell, drift.compared)) } }
                         }
                     }
                 }
@@ -402,7 +350,7 @@ fn decisions_by(name: &str, values: &TopValues, tally: &RowTally) -> Markup {
                 }
             }
         }
-        @if any_few { p.note { "Shares of fewer than " (rows(FEW)) " are pale: a few rows more or less would change them a lot." } }
+        @if any_few { p.note { "Shares of fewer than " (counted(FEW, "row")) " are pale: a few rows more or less would change them a lot." } }
     }
 }
 

@@ -110,7 +110,7 @@ fn tell_columns(files: &Files) {
 fn pace(rate: Rate) -> String {
     match rate {
         Rate::Auto => "pace found automatically".to_owned(),
-        Rate::Share(share) => format!("{:.0} % of the pace found automatically", share * 100.0),
+        Rate::Share(share) => format!("{:.0}% of the pace found automatically", share * 100.0),
         Rate::Unlimited => "no rate limit".to_owned(),
         Rate::PerSecond(_) => format!("at most {rate}"),
     }

@@ -73,7 +73,7 @@ fn the_summary_counts_what_the_server_saw() {
              failed 1: refused 1; see scored.rejects.csv
              24 calls, 3 of them retries
              1 row may have been billed twice: sent again because no answer came
-             the service throttled 1 call (4.2 % of all); paused for TIME in total
+             the service throttled 1 call (4.2% of all); paused for TIME in total
              wrote scored.csv
              the paid answers are kept in rescore.ledger; `--retry-failed` sends only the rows without a verdict
     ");
@@ -148,7 +148,7 @@ fn without_a_terminal_a_line_is_printed_at_intervals_and_pauses_are_reported_onc
     );
     let place = Place::with("users.csv", users::csv(6));
     let running = place.scoring(&server).args("-c 1").start();
-    running.wait_for_words("rescore: 50.0 %, 3 of 6 rows");
+    running.wait_for_words("rescore: 50.0%, 3 of 6 rows");
     drop(release);
     let done = running.done();
     done.exits(0).says("the service throttled 2 calls");

@@ -252,7 +252,7 @@ fn a_stop_while_equal_rows_wait_for_one_answer_leaves_them_all_or_none() {
 fn a_run_that_is_asked_says_how_far_it_is_in_the_form_of_its_messages() {
     let csv = users::csv(9);
     for (style, line) in [
-        ("--quiet", "rescore: 33.3 %, 3 of 9 rows"),
+        ("--quiet", "rescore: 33.3%, 3 of 9 rows"),
         ("--quiet --progress json", r#""resolved":3,"#),
         // Above the bar, in the place of its last picture.
         ("--progress bar", "\r\u{1b}[J20"),
@@ -264,7 +264,7 @@ fn a_run_that_is_asked_says_how_far_it_is_in_the_form_of_its_messages() {
             partial.split(|byte| *byte == b'\n').count() > 4
         });
         if style == "--progress bar" {
-            running.wait_for_words("33.3 %");
+            running.wait_for_words("33.3%");
         }
         running.signal("USR1");
         running.wait_for_words(line);

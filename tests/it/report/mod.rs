@@ -13,7 +13,6 @@ fn text(html: &str) -> String {
         text.push_str(shown);
     }
     let text = text
-        .replace('\u{a0}', " ")
         .replace("&lt;", "<")
         .replace("&gt;", ">")
         .replace("&quot;", "\"")

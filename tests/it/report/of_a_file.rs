@@ -41,12 +41,12 @@ fn the_page_has_the_verdicts_of_the_file_and_the_numbers_of_the_summary() {
             &format!("approved {} ", count("approve")),
             &format!("to review {} ", count("review")),
             &format!("blocked {} ", count("block")),
-            &format!("{:.1} %", 100.0 * f64::from(block) / 45.0),
+            &format!("{:.1}%", 100.0 * f64::from(block) / 45.0),
         ],
     );
     has(
         &words(&page, "rejects"),
-        &["4 rows of 45 (8.9 %) have no verdict", "refused 4 8.9 %"],
+        &["4 rows of 45 (8.9%) have no verdict", "refused 4 8.9%"],
     );
     let calls = &summary["calls"];
     has(
@@ -152,9 +152,9 @@ fn decisions_are_shown_by_the_values_of_a_column_with_their_numbers() {
     has(
         &by,
         &[
-            "DE 40 75.0 % 30 25.0 % 10 0 % 0 0 % 0",
-            "say \"hi\", you 3 0 % 0 0 % 0 100 % 3 0 % 0",
-            "(empty) 2 0 % 0 0 % 0 0 % 0 100 % 2",
+            "DE 40 75.0% 30 25.0% 10 0% 0 0% 0",
+            "say \"hi\", you 3 0% 0 0% 0 100% 3 0% 0",
+            "(empty) 2 0% 0 0% 0 0% 0 100% 2",
             "Shares of fewer than 30 rows are pale",
         ],
     );
@@ -186,11 +186,11 @@ fn every_format_that_a_run_writes_is_read() {
     let of_objects = page("scored.jsonl --by /c/d");
     has(
         &words(&of_objects, "verdicts"),
-        &["Of 4 rows, 25.0 % are approved", "2 rows have no verdict"],
+        &["Of 4 rows, 25.0% are approved", "2 rows have no verdict"],
     );
-    has(&words(&of_objects, "by-1"), &["x 1 100 % 1", "(empty) 2"]);
+    has(&words(&of_objects, "by-1"), &["x 1 100% 1", "(empty) 2"]);
     let of_latin = page("latin.csv --by stadt --encoding windows-1252");
-    has(&words(&of_latin, "by-1"), &["München 1 100 % 1"]);
+    has(&words(&of_latin, "by-1"), &["München 1 100% 1"]);
     page("prefix.csv --prefix x_ -o r.html.gz");
     assert_eq!(&place.read("r.html.gz")[..2], [0x1f, 0x8b]);
     has(&page("empty.csv"), &["The file has no rows."]);
@@ -218,19 +218,19 @@ fn rows_are_found_in_an_earlier_file_wherever_they_stand() {
     has(
         &words(&done.printed(), "drift"),
         &[
-            "Compared with earlier.csv: 2 of 4 decisions changed (50.0 %).",
+            "Compared with earlier.csv: 2 of 4 decisions changed (50.0%).",
             "Rows are paired by the column ID : 5 rows in both files, 1 only in this one, 1 only in the earlier one.",
             "1 row not compared: several rows of the earlier file match, with different verdicts",
-            "approve 1 25.0 % 0 0 % 1 25.0 %",
-            "review 1 25.0 % 0 0 % 0 0 %",
-            "block 0 0 % 0 0 % 1 25.0 %",
-            "Of 4 scores, 1 rose (riskier), 1 fell, and 2 (50.0 %) stayed",
+            "approve 1 25.0% 0 0% 1 25.0%",
+            "review 1 25.0% 0 0% 0 0%",
+            "block 0 0% 0 0% 1 25.0%",
+            "Of 4 scores, 1 rose (riskier), 1 fell, and 2 (50.0%) stayed",
         ],
     );
     // Formats may differ.
     let done = report("scored.csv --against earlier.jsonl --key id");
     let drift = words(&done.printed(), "drift");
-    has(&drift, &["2 of 2 decisions changed (100 %)"]);
+    has(&drift, &["2 of 2 decisions changed (100%)"]);
     // A key must be a column and pair some rows.
     report("scored.csv --against earlier.csv --key nothing")
         .exits(2)
