@@ -10,18 +10,18 @@ use serde::Serialize;
 
 use super::inputs::{no_rows, none_chosen, refuse_stream};
 use super::run::{
-    CountedFile, Counting, Files, FirstCount, Turn, count as first_count, look_up_in,
+    CountedFile, Counting, Files, FirstCount, Turn, count as first_count, ledger_notices,
+    look_up_in, paid_in,
 };
 use super::signals::Interrupts;
 use super::text::print;
-use crate::analysis::CountedRows;
 use crate::base::error::{Error, Exit, Result};
 use crate::base::money::{Money, Tariff};
 use crate::base::own_file::directory_of;
 use crate::base::text::{printable, shown};
 use crate::config::CheckConfig;
 use crate::ledger::{LedgerFacts, LedgerSettings, Lookup, Spending, preview};
-use crate::observe::{count, counted, one_line, only_of_others, tell_error, warn};
+use crate::observe::{count, counted, named, one_line, only_of_others, tell_error, warn};
 use crate::service::Account;
 use crate::verdict::Reason;
 
@@ -112,9 +112,6 @@ fn look_at(
     }))
 }
 
-/// How many of the first rows of a kind are named: enough to look at, few enough to read.
-const NAMED: usize = 3;
-
 /// What a run would do and cost.
 #[derive(Serialize)]
 struct CheckResult {
@@ -154,16 +151,6 @@ struct CheckedLedger {
     facts: Option<LedgerFacts>,
 }
 
-/// `row 7`, `rows 7, 9`, `rows 7, 9, 12, …`.
-fn named(counted: &CountedRows) -> String {
-    let first = counted.first.iter().take(NAMED);
-    let numbers: Vec<_> = first.map(u64::to_string).collect();
-    let word = if counted.rows == 1 { "row" } else { "rows" };
-    let are_more = counted.rows > numbers.len() as u64;
-    let more = if are_more { ", …" } else { "" };
-    format!("{word} {}{more}", numbers.join(", "))
-}
-
 /// How many rows an input has, and why some cannot be sent.
 fn line(file: &CountedFile) -> String {
     let rows = &file.counts.rows;
@@ -179,48 +166,22 @@ fn line(file: &CountedFile) -> String {
     format!("{}: {}", file.name, facts.join(", "))
 }
 
-/// Lines of what is counted, the number, and a remark.
-#[derive(Default)]
-struct Table(Vec<(String, u64, String)>);
-
-impl Table {
-    fn line(&mut self, label: impl Into<String>, number: u64, remark: impl Into<String>) {
-        self.0.push((label.into(), number, remark.into()));
-    }
-
-    fn if_any(&mut self, label: &str, number: u64, remark: &str) {
-        if number > 0 {
-            self.line(label, number, remark);
-        }
-    }
-
-    /// The lines with their numbers one below the other.
-    fn aligned(&self) -> impl Iterator<Item = String> {
-        let labels = self.0.iter().map(|(label, ..)| label.len());
-        let numbers = self.0.iter().map(|(_, number, _)| count(*number).len());
-        let (labels, numbers) = (labels.max().unwrap_or(0), numbers.max().unwrap_or(0));
-        self.0.iter().map(move |(label, number, remark)| {
-            let line = format!("{label:labels$}  {:>numbers$}  {remark}", count(*number));
-            line.trim_end().to_owned()
-        })
-    }
-}
-
 impl CheckResult {
     /// The result for people, without a line end after the last line.
     fn text(&self) -> String {
         let mut lines = self.inputs();
         lines.push(String::new());
-        lines.extend(self.table().aligned());
-        lines.push(String::new());
-        lines.extend(self.requests());
-        if let Some(CallCost { tariff, .. }) = &self.cost {
-            let (all, one) = (tariff.shown_for(self.count.calls), tariff.shown_for(1));
-            lines.push(format!(
-                "cost: {all} at {one} a call; retries may cost more"
-            ));
+        let mut paid = String::new();
+        if let Some(CheckedLedger { path, facts, .. }) = &self.ledger {
+            lines.extend(ledger_notices(path, facts.as_ref()));
+            let is_sandbox = self.account.as_ref().is_some_and(|it| it.sandbox);
+            paid = paid_in(path, is_sandbox);
         }
-        lines.join("\n").trim_end().to_owned()
+        let tariff = self.cost.as_ref().map(|cost| &cost.tariff);
+        let parts = self.count.parts(&paid, tariff, self.calls_left);
+        lines.push(parts.join("\n  "));
+        lines.extend(self.requests());
+        lines.join("\n")
     }
 
     /// The first requests as they would go out, if the user wants to see them. The key stays where it is.
@@ -238,7 +199,7 @@ impl CheckResult {
             );
             lines.insert(0, head);
         }
-        lines.push(String::new());
+        lines.insert(0, String::new());
         lines
     }
 
@@ -257,50 +218,14 @@ impl CheckResult {
                 lines.push(format!("{indent}  {}", printable(&file.mapping)));
                 shown = &file.mapping;
             }
-            let mut reasons = Table::default();
             for (reason, rows) in &file.unsendable {
                 let help = help(*reason).map(|options| format!("; may help: {options}"));
-                reasons.line(
-                    reason.to_string(),
-                    rows.rows,
-                    named(rows) + &help.unwrap_or_default(),
-                );
+                let (number, named) = (count(rows.rows), named(rows).unwrap_or_default());
+                let help = help.unwrap_or_default();
+                lines.push(format!("{indent}  {number} {reason}: {named}{help}"));
             }
-            lines.extend(reasons.aligned().map(|line| format!("{indent}  {line}")));
         }
         lines
-    }
-
-    /// What was counted. Some numbers are shown only where there are any.
-    fn table(&self) -> Table {
-        let (count, total, rows) = (&self.count, &self.count.total, &self.count.total.rows);
-        let (dropped, shortened) = (rows.noticed.dropped, rows.noticed.addresses_shortened);
-        let without = "of these are sent without an invalid phone number or email address";
-        let of_several = "of these are sent with one of several addresses, or without its port";
-        let failed = "were or may have been billed; `--retry-failed` asks again";
-        let too_old = "have an answer that is older than the run asks for";
-        let at_most = if count.calls_at_most { "at most" } else { "" };
-        let mut table = Table::default();
-        table.line("can be sent", rows.sendable, "");
-        table.if_any("values dropped", dropped, without);
-        table.if_any("addresses shortened", shortened, of_several);
-        table.line("cannot be sent", rows.unsendable, "");
-        table.if_any(
-            "passed on",
-            rows.passed,
-            "are not chosen by `--only`, and stay as they are",
-        );
-        if let Some(ledger) = &self.ledger {
-            table.line(ledger.label(), total.known, ledger.remark());
-        }
-        table.if_any("failed already", total.failed_before, failed);
-        table.if_any("asked again", count.ledger_answers_too_old, too_old);
-        table.line("duplicates", count.duplicates, "repeat an earlier row");
-        table.line("calls to make", count.calls, at_most);
-        if let Some(left) = self.calls_left {
-            table.line("calls left", left, "in the budget");
-        }
-        table
     }
 
     /// What a person should know besides the numbers.
@@ -326,31 +251,6 @@ impl CheckResult {
             warnings.push(format!("{answers} in the ledger cannot be used: damaged"));
         }
         warnings
-    }
-}
-
-impl CheckedLedger {
-    /// What its answers are.
-    fn label(&self) -> &'static str {
-        match &self.endpoint {
-            Some(endpoint) if *endpoint == Account::of_sandbox().endpoint => "known already",
-            _ => "paid for already",
-        }
-    }
-
-    /// Where the answers are.
-    fn remark(&self) -> String {
-        let Some(facts) = &self.facts else {
-            return format!("`{}` does not exist yet", self.path);
-        };
-        let of = self.endpoint.as_deref().map(printable);
-        let of = of.map(|endpoint| format!(" of {endpoint}"));
-        let when = if facts.run.continues {
-            ", for the unfinished run"
-        } else {
-            ""
-        };
-        format!("answers{} in `{}`{when}", of.unwrap_or_default(), self.path)
     }
 }
 

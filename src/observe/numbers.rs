@@ -147,7 +147,7 @@ pub(super) fn verdicts(decisions: &DecisionCounts, undecided: u64, failed: u64) 
 }
 
 /// `row 3`, or `rows 3, 4, 5, 6, 7 and 2 more`; `None` if there are none.
-pub(super) fn named(named: &CountedRows) -> Option<String> {
+pub(crate) fn named(named: &CountedRows) -> Option<String> {
     let more = named.rows.saturating_sub(named.first.len() as u64);
     let first: Vec<_> = named.first.iter().copied().map(count).collect();
     Some(match (first.as_slice(), more) {

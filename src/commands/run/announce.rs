@@ -2,12 +2,12 @@
 
 use super::super::inputs::path_of;
 use super::files::{Files, Turn};
-use super::first_pass::FirstCount;
+use super::first_pass::{FirstCount, ledger_notices, paid_in};
 use super::ledger::PreparedLedger;
 use super::prepare::{PreparedRun, Start};
 use crate::base::text::{printable, quoted, shown};
 use crate::ledger::KnownLimit;
-use crate::observe::{self, count, counted, day, most, only_of_others, tell};
+use crate::observe::{self, counted, day, most, only_of_others, tell};
 use crate::pace::Rate;
 use crate::service::proxy_for;
 use crate::telemetry::pace::Limit;
@@ -128,47 +128,26 @@ fn tell_limit(ledger: &PreparedLedger, start: Limit) {
     }
 }
 
-/// Says which ledger it is, what the first pass has counted, and which run this one continues. A name that is mistyped must be
+/// Says which ledger it is, which run this one continues, and what the first pass has counted. A name that is mistyped must be
 /// seen.
 fn tell_count(run: &PreparedRun, start: &Start) {
-    let facts = start.ledger.as_ref().map(|ledger| &ledger.open.facts);
-    let place = facts.map(|facts| shown(&facts.place)).unwrap_or_default();
-    if facts.is_some_and(|facts| !facts.existed) {
-        tell(&format!("rescore: a new ledger, `{place}`"));
+    let ledger = start.ledger.as_ref();
+    let path = ledger
+        .map(|ledger| shown(&ledger.open.facts.place))
+        .unwrap_or_default();
+    for notice in ledger
+        .iter()
+        .flat_map(|it| ledger_notices(&path, Some(&it.open.facts)))
+    {
+        tell(&format!("rescore: {notice}"));
     }
-    if facts.is_some_and(|facts| facts.run.continues) {
-        tell("rescore: continuing the unfinished run");
-    }
-    let Some(first) = &start.count else {
+    let Some(count) = &start.count else {
         return tell("         the rows of a stream cannot be counted before the first call");
     };
-    let (total, tariff) = (&first.total, run.identity.tariff.as_ref());
-    let paid = match run.stand_in {
-        Some(_) => "known already",
-        None => "paid for already",
-    };
-    let cost = tariff.map(|tariff| format!(" (about {})", tariff.shown_for(first.calls)));
-    let at_most = if first.calls_at_most { "at most " } else { "" };
-    let calls = format!("{at_most}{} to make", counted(first.calls, "call"));
-    let left = { start.ledger.as_ref() }.and_then(|it| it.calls_left(&run.config.call_limits));
-    let left = left.filter(|left| *left < first.calls);
-    let left = left.map(|left| format!(", of which the budget leaves {}", count(left)));
-    let parts = [
-        (total.known, format!("{paid} in `{place}`")),
-        (total.failed_before, "failed before".to_owned()),
-        (first.duplicates, "repeat another row".to_owned()),
-        (total.rows.passed, "passed on".to_owned()),
-        (total.rows.unsendable, "cannot be sent".to_owned()),
-    ];
-    let parts = parts.into_iter().filter(|(rows, _)| *rows > 0);
-    let parts = parts.map(|(rows, what)| format!(", {} {what}", count(rows)));
-    tell(&printable(&format!(
-        "         {}: {calls}{}{}{}",
-        counted(total.rows.read, "row"),
-        cost.unwrap_or_default(),
-        left.unwrap_or_default(),
-        parts.collect::<String>(),
-    )));
+    let paid = paid_in(&path, run.stand_in.is_some());
+    let left = ledger.and_then(|it| it.calls_left(&run.config.call_limits));
+    let parts = count.parts(&paid, run.identity.tariff.as_ref(), left);
+    tell(&printable(&format!("         {}", parts.join(", "))));
 }
 
 /// A warning of what kills may have cost.

@@ -12,9 +12,11 @@ use super::super::inputs::{open_users, path_of, read_ahead};
 use super::files::{Files, RunPart, Turn};
 use crate::analysis::CountedRows;
 use crate::base::error::Result;
+use crate::base::money::Tariff;
 use crate::fields::{Finding, Noticed};
 use crate::input::{Opened, Reader, ReaderSettings};
-use crate::ledger::{KnownOutcome, Lookup};
+use crate::ledger::{KnownOutcome, LedgerFacts, Lookup};
+use crate::observe::{count, counted};
 use crate::row::RowNumber;
 use crate::row_state::{RowBatch, RowState, look_up};
 use crate::selection::Selection;
@@ -314,7 +316,72 @@ impl FirstPass {
     }
 }
 
+/// Which ledger it is, and which run continues, where people should see it.
+pub(in crate::commands) fn ledger_notices(
+    path: &str,
+    facts: Option<&LedgerFacts>,
+) -> impl Iterator<Item = String> {
+    let is_new = facts.is_none_or(|facts| !facts.existed);
+    let continues = facts.is_some_and(|facts| facts.run.continues);
+    let notices = [
+        is_new.then(|| format!("a new ledger, `{path}`")),
+        continues.then(|| "continuing the unfinished run".to_owned()),
+    ];
+    notices.into_iter().flatten()
+}
+
+/// ``paid for already in `rescore.ledger` ``. Nobody pays for the answers of the sandbox.
+pub(in crate::commands) fn paid_in(path: &str, is_sandbox: bool) -> String {
+    let paid = if is_sandbox { "known" } else { "paid for" };
+    format!("{paid} already in `{path}`")
+}
+
 impl FirstCount {
+    /// What a run does with the rows, in words: `2,700 rows: 193 calls to make (about 0.77 EUR)`, and then what needs none. `left`
+    /// is the number of calls that the budgets leave.
+    pub(in crate::commands) fn parts(
+        &self,
+        paid: &str,
+        tariff: Option<&Tariff>,
+        left: Option<u64>,
+    ) -> Vec<String> {
+        let (total, rows) = (&self.total, &self.total.rows);
+        let at_most = if self.calls_at_most { "at most " } else { "" };
+        let mut calls = format!(
+            "{}: {at_most}{} to make",
+            counted(rows.read, "row"),
+            counted(self.calls, "call")
+        );
+        if let Some(tariff) = tariff {
+            calls += &format!(" (about {})", tariff.shown_for(self.calls));
+        }
+        if let Some(left) = left.filter(|left| *left < self.calls) {
+            calls += &format!(", of which the budget leaves {}", count(left));
+        }
+        let others = [
+            (total.known, paid),
+            (
+                self.ledger_answers_too_old,
+                "have an answer that is too old",
+            ),
+            (total.failed_before, "failed before"),
+            (self.duplicates, "repeat another row"),
+            (rows.passed, "passed on"),
+            (rows.unsendable, "cannot be sent"),
+            (
+                rows.noticed.dropped,
+                "are sent without an invalid phone number or email address",
+            ),
+            (
+                rows.noticed.addresses_shortened,
+                "are sent with one of several addresses, or without its port",
+            ),
+        ];
+        let others = others.into_iter().filter(|(rows, _)| *rows > 0);
+        let others = others.map(|(rows, what)| format!("{} {what}", count(rows)));
+        [calls].into_iter().chain(others).collect()
+    }
+
     /// What is odd about each input's rows, in words.
     pub(in crate::commands) fn oddities(&self) -> impl Iterator<Item = String> {
         self.files.iter().flat_map(|file| {

@@ -49,7 +49,7 @@ fn odd_values_are_named_with_their_share_and_an_example_and_refuse_nothing() {
     let place = Place::with("users.csv", &rows);
     let done = place.rescore("check users.csv").done();
     done.exits(0)
-        .prints("can be sent       2,000")
+        .prints("2,000 rows: ")
         .says("warning: users.csv: 75.0% of the rows have a private or reserved address, often `10.0.0.7` (row 1, \u{2026})")
         .says("warning: users.csv: at least 95.0% of the rows have the user agent `Mozilla/5.0 (X11)` (row 1, \u{2026})")
         .says("warning: users.csv: 5.1% of the rows have a word such as `NULL`")
@@ -121,7 +121,7 @@ fn a_file_that_was_cut_or_still_grows_is_refused_unless_the_run_is_to_keep_going
         done.silent_about("Jo");
         if expected.is_some_and(|words| !words.contains("closed")) {
             let done = place.rescore(["check", name, "--keep-going"]).done();
-            done.exits(1).prints("cannot be sent    1");
+            done.exits(1).prints("1 cannot be sent");
             // What is read from a pipe is paid for by then, and the row fails.
             let done = Place::new().rescore("check").stdin(content).done();
             done.exits(1).silent_about("is cut");

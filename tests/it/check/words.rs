@@ -16,7 +16,7 @@ fn the_samples_need_no_setting_and_no_key_and_come_with_what_helps() {
     let place = Place::with("users.csv", sample("users.csv"));
     place.write("messy.csv", sample("messy.csv"));
     let done = place.rescore("check users.csv").done();
-    done.exits(0).prints("calls to make     194\n");
+    done.exits(0).prints("200 rows: 194 calls to make\n");
     let done = place
         .rescore("check messy.csv")
         .args(["--price", "0.004 EUR"])
@@ -25,23 +25,19 @@ fn the_samples_need_no_setting_and_no_key_and_come_with_what_helps() {
     assert_snapshot!(done.printed(), @r"
     messy.csv: 39 rows, 11 cannot be sent
       name ← `Full Name`, email ← `E-mail`, phone ← `Phone Number`, ip ← `IP Address`, user_agent ← `User Agent`
-      ragged              2  rows 8, 31
-      text_after_quote    1  row 26
-      not_utf8            1  row 28; may help: `--encoding`
-      missing_ip          1  row 10; may help: `--map`
-      missing_user_agent  1  row 23; may help: `--map`, `--default`
-      missing_contact     1  row 21; may help: `--map`
-      invalid_ip          1  row 4
-      invalid_email       2  rows 13, 16; may help: `--invalid`
-      invalid_phone       1  row 18; may help: `--phone-region`, `--invalid`
+      2 ragged: rows 8, 31
+      1 text_after_quote: row 26
+      1 not_utf8: row 28; may help: `--encoding`
+      1 missing_ip: row 10; may help: `--map`
+      1 missing_user_agent: row 23; may help: `--map`, `--default`
+      1 missing_contact: row 21; may help: `--map`
+      1 invalid_ip: row 4
+      2 invalid_email: rows 13, 16; may help: `--invalid`
+      1 invalid_phone: row 18; may help: `--phone-region`, `--invalid`
 
-    can be sent       28
-    cannot be sent    11
-    paid for already   0  `rescore.ledger` does not exist yet
-    duplicates         0  repeat an earlier row
-    calls to make     28
-
-    cost: 0.112 EUR at 0.004 EUR a call; retries may cost more
+    a new ledger, `rescore.ledger`
+    39 rows: 28 calls to make (about 0.112 EUR)
+      11 cannot be sent
     ");
     assert_eq!(place.names(), ["messy.csv", "users.csv"]);
 }
@@ -62,11 +58,9 @@ fn each_of_several_files_has_a_line_and_one_that_cannot_be_used_stops_no_other()
         name ← `name`, email ← `E-mail`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
       c.csv: cannot be used
 
-    can be sent       10
-    cannot be sent     0
-    paid for already   0  `rescore.ledger` does not exist yet
-    duplicates         4  repeat an earlier row
-    calls to make      6
+    a new ledger, `rescore.ledger`
+    10 rows: 6 calls to make
+      4 repeat another row
     ");
 }
 

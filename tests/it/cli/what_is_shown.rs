@@ -222,7 +222,7 @@ fn a_bar_fits_its_terminal_and_is_cleared_before_anything_else_is_printed() {
             let lines: Vec<_> = lines.split("\r\n\u{1b}[K").collect();
             assert_eq!(lines.len(), 2, "{told}");
             assert!(
-                lines[0].contains(" % · ") && lines[0].contains(" rows"),
+                lines[0].contains("% · ") && lines[0].contains(" rows"),
                 "{told}"
             );
             for line in lines {
