@@ -250,7 +250,6 @@ pub(crate) fn follow<'a>(
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -130,7 +130,6 @@ impl Sample {
         let hash = blake3::hash(bytes);
         let first = hash.as_bytes().first_chunk().copied().unwrap_or_default();
         // 53 bits are exact in a double, so the place is below 1.
-        #[allow(clippy::cast_precision_loss, reason = "53 bits are left")]
         let place = (u64::from_le_bytes(first) >> 11) as f64 / (1_u64 << 53) as f64;
         place * 100.0 < self.0
     }
@@ -154,7 +153,6 @@ impl FromStr for Sample {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

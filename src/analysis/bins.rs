@@ -78,8 +78,9 @@ impl Bins {
         // A threshold that lies out so far is not worth a picture of single bars.
         let bin = |score| self.bin(score).clamp(-FARTHEST, FARTHEST);
         let (least, greatest) = (bin(least), bin(greatest));
-        let left = { self.counts.keys().next() }.map_or(least, |at| least.min(*at));
-        let right = { self.counts.keys().last() }.map_or(greatest, |at| greatest.max(*at));
+        let keys = || self.counts.keys().copied();
+        let left = keys().next().map_or(least, |at| least.min(at));
+        let right = keys().last().map_or(greatest, |at| greatest.max(at));
         let mut steps = (0..12).flat_map(|power| [1, 2, 5].map(|step| step * 10_i64.pow(power)));
         let span = |step: i64| merged(right, step) - merged(left, step) + 1;
         let step = steps.find(|step| span(*step) <= most).unwrap_or(1);
@@ -91,7 +92,6 @@ impl Bins {
                 bar.add(counts);
             }
         }
-        #[allow(clippy::cast_precision_loss, reason = "a small number")]
         let width = self.width * step as f64;
         Bars {
             width,
@@ -105,7 +105,6 @@ impl Bars {
     /// Where a bar starts, or where the one before it ends.
     pub(crate) fn edge(&self, bar: usize) -> f64 {
         let bars = self.first + i64::try_from(bar).unwrap_or(i64::MAX);
-        #[allow(clippy::cast_precision_loss, reason = "there are few bars")]
         let bars = bars as f64;
         bars * self.width
     }

@@ -112,7 +112,6 @@ impl PastVerdicts {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

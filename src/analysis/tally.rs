@@ -79,7 +79,8 @@ impl RowTally {
     /// Counts a row with its verdict, as far as it has one, and with the verdict that its user had before, if that is known.
     pub(crate) fn count(
         &mut self,
-        (score, decision): (Option<&Score>, Option<Decision>),
+        score: Option<&Score>,
+        decision: Option<Decision>,
         past: Option<&PastVerdict>,
     ) {
         self.decisions.count(decision);
@@ -182,7 +183,8 @@ impl GroupTally {
             other.add(counts);
         }
         TopValues {
-            top: { top.iter() }
+            top: top
+                .iter()
                 .map(|(value, counts)| ((*value).clone(), **counts))
                 .collect(),
             other,
@@ -192,7 +194,6 @@ impl GroupTally {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
@@ -206,7 +207,7 @@ mod tests {
         let mut tally = RowTally::new(Some(&Thresholds::default()));
         let mut count = |digits: Option<&str>, decision, past: Option<PastVerdict>| {
             let score = digits.map(score);
-            tally.count((score.as_ref(), decision), past.as_ref());
+            tally.count(score.as_ref(), decision, past.as_ref());
         };
         let past = |decision, digits: Option<&str>| {
             let score = digits.map(score);

@@ -110,7 +110,8 @@ pub(crate) fn composed(text: &str) -> Cow<'_, str> {
 pub(crate) fn is_encoded_twice(text: &str) -> bool {
     // A letter of two bytes becomes two letters, so one that stands alone is a letter as it should be. Most do.
     let is_lone = |run: &[u8]| matches!(run, [0xc2..=0xdf, _]);
-    let mut runs = { text.as_bytes() }.chunk_by(|a, b| a.is_ascii() == b.is_ascii());
+    let bytes = text.as_bytes();
+    let mut runs = bytes.chunk_by(|a, b| a.is_ascii() == b.is_ascii());
     if runs.any(is_lone) {
         return false;
     }
@@ -183,7 +184,6 @@ impl fmt::Display for TextEncoding {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -32,7 +32,7 @@ pub(crate) struct Money {
 }
 
 /// What a call costs, more than nothing, and in which currency.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Tariff {
     /// Of a call.
     pub(crate) price: Money,
@@ -85,7 +85,6 @@ impl Money {
     }
 
     /// The amount as a double, for programs that have nothing better.
-    #[allow(clippy::cast_precision_loss, reason = "that is what a double is")]
     pub(crate) fn as_f64(self) -> f64 {
         self.billionths as f64 / UNIT as f64
     }
@@ -122,7 +121,8 @@ impl<'a> Deserialize<'a> for Money {
     /// As exact as a double: it is only shown again.
     fn deserialize<D: Deserializer<'a>>(from: D) -> Result<Self, D::Error> {
         let amount = f64::deserialize(from)?;
-        { format!("{amount:.DECIMALS$}").parse() }.map_err(serde::de::Error::custom)
+        let amount = format!("{amount:.DECIMALS$}").parse();
+        amount.map_err(serde::de::Error::custom)
     }
 }
 
@@ -169,7 +169,6 @@ impl Tariff {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use proptest::prelude::*;
 

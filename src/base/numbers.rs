@@ -88,7 +88,6 @@ pub(crate) fn grouped(number: u128) -> String {
 
 /// A share in percent with one decimal: only nothing is `0%`, and only all is `100%`. A share of nothing is `–`.
 pub(crate) fn percent_of(part: u64, whole: u64) -> String {
-    #[allow(clippy::cast_precision_loss, reason = "shown with one decimal")]
     let percent = part as f64 / whole as f64 * 100.0;
     match (part, whole) {
         (_, 0) => "–".to_owned(),
@@ -99,6 +98,9 @@ pub(crate) fn percent_of(part: u64, whole: u64) -> String {
         _ => format!("{percent:.1}%"),
     }
 }
+
+/// A day of 24 hours.
+pub(crate) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A time, with two units at most.
 pub(crate) fn time(time: Duration) -> String {
@@ -133,7 +135,6 @@ pub(crate) mod seconds {
     }
 
     /// For a time that may not be known.
-    #[allow(clippy::ref_option, reason = "what serde passes")]
     pub(crate) fn serialize_some<S: Serializer>(
         time: &Option<Duration>,
         to: S,
@@ -161,10 +162,6 @@ impl Tolerance {
     pub(crate) fn covers(self, bad: u64, all: u64) -> bool {
         match self {
             Self::Rows(most) => bad <= most,
-            #[allow(
-                clippy::cast_precision_loss,
-                reason = "a share of rows needs no 53 bits"
-            )]
             Self::Percent(most) => bad as f64 * 100.0 <= all as f64 * most,
         }
     }
@@ -186,7 +183,6 @@ impl fmt::Display for Tolerance {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

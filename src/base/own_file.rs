@@ -231,7 +231,8 @@ pub(crate) fn not_trusted(file: &Metadata) -> Option<String> {
     let (user, owner, group) = (geteuid(), file.uid(), file.gid());
     let in_group = || {
         let groups = getgroups().unwrap_or_default();
-        { groups.into_iter().chain([getegid()]) }.any(|own| own.as_raw() == group)
+        let mut groups = groups.into_iter().chain([getegid()]);
+        groups.any(|own| own.as_raw() == group)
     };
     if mode_of(file) & 0o002 != 0 {
         Some("everybody may write to it".to_owned())
@@ -373,7 +374,6 @@ impl FileId {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use std::os::unix::fs::symlink;
 

@@ -120,10 +120,8 @@ fn starts(text: &str) -> impl Iterator<Item = String> {
 
 /// Only letters and digits, in lower case.
 fn folded(text: &str) -> String {
-    { text.chars() }
-        .filter(|c| c.is_alphanumeric())
-        .flat_map(char::to_lowercase)
-        .collect()
+    let letters = text.chars().filter(|c| c.is_alphanumeric());
+    letters.flat_map(char::to_lowercase).collect()
 }
 
 /// The text with escapes of URLs (`%2F`), JSON (`\u002f`, `\x2f`) and HTML (`&#47;`, `&#x2f;`) undone once.

@@ -27,7 +27,6 @@ const INVALID: &[(&str, Invalid)] = &[
 
 // A doc comment would be taken for the help of the command.
 #[derive(Debug, Args)]
-#[allow(clippy::doc_markdown, reason = "these comments are the help's text")]
 pub(super) struct FieldArgs {
     /// Take a field (name, email, phone, ip, user_agent) from this column (repeatable)
     ///
@@ -101,7 +100,6 @@ impl FieldArgs {
 }
 
 #[derive(Debug, Args)]
-#[allow(clippy::doc_markdown, reason = "these comments are the help's text")]
 pub(super) struct ColumnArgs {
     /// Append another field of the answer, such as `risk_level=/summary/risk_level` (repeatable)
     ///

@@ -143,7 +143,6 @@ pub(super) fn output_for(word: &str, input: &Path) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use std::collections::HashSet;
 

@@ -72,13 +72,10 @@ pub(super) fn with_texts(command: Command) -> Command {
         "report" => return command.after_help(REPORT),
         _ => return command,
     };
-    { command.after_help(format!("{examples}\n\n`--help-all` shows all options.")) }
-        .after_long_help(
-            [examples, VARIABLES, codes]
-                .join("\n\n")
-                .trim_end()
-                .to_owned(),
-        )
+    let long_help = [examples, VARIABLES, codes].join("\n\n");
+    command
+        .after_help(format!("{examples}\n\n`--help-all` shows all options."))
+        .after_long_help(long_help.trim_end().to_owned())
         .mut_args(|arg| {
             let is_common = common.split_whitespace().any(|id| arg.get_id() == id);
             arg.hide_short_help(!is_common)

@@ -11,6 +11,7 @@ use super::fields::FieldArgs;
 use super::files::FormatArgs;
 use super::settings::SettingsArgs;
 use crate::base::error::{Error, Result};
+use crate::base::numbers::DAY;
 use crate::config::values;
 use crate::config::{AdminConfig, AdminTask};
 use crate::fields::Invalid;
@@ -96,8 +97,6 @@ pub(super) struct ForgetArgs {
 
 /// The words of `--by`.
 const PERIODS: &[(&str, Per)] = &[("month", Per::Month), ("day", Per::Day)];
-/// What is younger is hardly meant to be removed.
-const A_DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl LedgerCommand {
     pub(super) fn into_config(self, json: bool) -> Result<AdminConfig> {
@@ -119,7 +118,8 @@ impl LedgerCommand {
                 wait_lock,
                 ..
             } => {
-                if older_than < A_DAY && !yes {
+                // What is younger is hardly meant to be removed.
+                if older_than < DAY && !yes {
                     return Err(Error::usage(
                         "answers of the last day would be removed, and runs that need them would pay for them again",
                     )
@@ -138,10 +138,9 @@ impl LedgerCommand {
                 (forget.ledger, forget.wait_lock, task)
             }
         };
+        let ledger = ledger.as_deref().map(LedgerLocation::named);
         Ok(AdminConfig {
-            ledger: { ledger.as_deref() }
-                .map(LedgerLocation::named)
-                .transpose()?,
+            ledger: ledger.transpose()?,
             wait_lock,
             json,
             task,

@@ -19,7 +19,6 @@ use crate::sandbox::SandboxSettings;
 /// Score every user of a CSV or JSONL file through a user validation service and get the same file back with
 /// transaction_id, risk_score and decision appended.
 #[derive(Debug, Parser)]
-#[allow(clippy::doc_markdown, reason = "this comment is the help's text")]
 #[command(
     version,
     max_term_width = 120,
@@ -120,9 +119,8 @@ pub(crate) fn parse(
     read: ReadText<'_>,
 ) -> Result<(Command, Origins), ParseFailure> {
     let commands = command();
-    let matches = { commands.clone() }
-        .try_get_matches_from(arguments)
-        .map_err(|error| guesses::with_meaning(error, &commands, arguments))?;
+    let matches = commands.clone().try_get_matches_from(arguments);
+    let matches = matches.map_err(|error| guesses::with_meaning(error, &commands, arguments))?;
     let (name, given) = matches.subcommand().unwrap_or(("", &matches));
     let found = commands.find_subcommand(name);
     // The commands of a ledger have a name of two words, with an option between them.
@@ -249,7 +247,6 @@ pub(crate) fn asks_for_json(arguments: &[OsString]) -> bool {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::{command, *};
 

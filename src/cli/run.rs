@@ -29,11 +29,6 @@ const LEDGER: &str = "Ledger";
 const WATCH: &str = "Progress and summary";
 
 #[derive(Debug, Args)]
-#[allow(
-    clippy::struct_excessive_bools,
-    clippy::doc_markdown,
-    reason = "flags are bools, and these comments are the help's text"
-)]
 pub(super) struct RunArgs {
     /// The users: a CSV, TSV or JSONL file, plain, gzip or zstd; `-` is standard input
     ///

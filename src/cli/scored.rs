@@ -14,7 +14,6 @@ use crate::input::{FileSettings, Input};
 use crate::verdict::DecisionPolicy;
 
 #[derive(Debug, Args)]
-#[allow(clippy::doc_markdown, reason = "these comments are the help's text")]
 struct ScoredArgs {
     /// A scored file: the output of `rescore run`, plain, gzip or zstd; `-` or nothing is standard input
     scored: Option<PathBuf>,
@@ -51,7 +50,6 @@ const WHAT_IF: &str = "What other thresholds would do";
 const OF_ROWS: [&str; 4] = ["output", "changes", "overwrite", "summary"];
 
 #[derive(Debug, Args)]
-#[allow(clippy::doc_markdown, reason = "these comments are the help's text")]
 pub(super) struct DecideArgs {
     #[command(flatten)]
     scored: ScoredArgs,
@@ -107,7 +105,6 @@ impl DecideArgs {
 }
 
 #[derive(Debug, Args)]
-#[allow(clippy::doc_markdown, reason = "these comments are the help's text")]
 pub(super) struct ReportArgs {
     #[command(flatten)]
     scored: ScoredArgs,

@@ -29,11 +29,6 @@ pub(super) enum PlanArg {
 
 // A doc comment would be taken for the help of the command.
 #[derive(Debug, Args)]
-#[allow(
-    clippy::struct_excessive_bools,
-    clippy::doc_markdown,
-    reason = "flags are bools, and these comments are the help's text"
-)]
 pub(super) struct ServiceArgs {
     /// Base address of the paid plan
     #[arg(long, value_name = "URL", env = "RESCORE_BASE_URL", help_heading = SERVICE)]
@@ -102,7 +97,8 @@ impl ServiceArgs {
     }
 
     fn service_id(&self) -> Option<&str> {
-        { self.service_id.as_deref() }.filter(|id| !id.trim().is_empty())
+        let id = self.service_id.as_deref();
+        id.filter(|id| !id.trim().is_empty())
     }
 
     /// Names everything that is missing together, so that it is not found out piece by piece.

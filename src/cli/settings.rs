@@ -34,7 +34,6 @@ pub(crate) type ReadText<'a> = &'a dyn Fn(&Path) -> io::Result<Option<String>>;
 
 // A doc comment would be taken for the help of the command.
 #[derive(Debug, Args)]
-#[allow(clippy::doc_markdown, reason = "these comments are the help's text")]
 pub(super) struct SettingsArgs {
     /// Take options from this settings file (TOML) [default: rescore/config.toml in $XDG_CONFIG_HOME or ~/.config, if it
     /// exists]
@@ -110,12 +109,12 @@ fn usual() -> Option<PathBuf> {
 
 /// Fails if the file has a key that is not an option of a command that reads it.
 fn refuse_unknown_settings(commands: &Command, file: &SettingsFile) -> Result<()> {
-    let known: Vec<_> = { commands.get_subcommands() }
-        .filter(|command| takes_settings(command))
+    let takers = commands.get_subcommands().filter(|it| takes_settings(it));
+    let mut known: Vec<_> = takers
         .flat_map(Command::get_arguments)
         .filter_map(Arg::get_long)
-        .filter(|long| !NEVER.contains(long))
         .collect();
+    known.retain(|long| !NEVER.contains(long));
     let mut all = file.settings.iter();
     let Some(setting) = all.find(|setting| !known.contains(&&*setting.key)) else {
         return Ok(());
@@ -131,7 +130,8 @@ fn refuse_unknown_settings(commands: &Command, file: &SettingsFile) -> Result<()
 /// # Errors
 /// Exit code 2: there is one.
 pub(super) fn refuse_unknown_variables(commands: &Command) -> Result<()> {
-    let options = { commands.get_subcommands() }.flat_map(Command::get_arguments);
+    let commands = commands.get_subcommands();
+    let options = commands.flat_map(Command::get_arguments);
     let variables = options.filter_map(|arg| arg.get_env()?.to_str());
     let known: Vec<_> = variables.chain([KEY_VARIABLE]).collect();
     let set = std::env::vars_os().filter(|(_, value)| !value.is_empty());
@@ -250,8 +250,8 @@ impl Origins {
         let has_value = move |value: &String| value.len() > 3 && message.contains(&quoted(value));
         let is_named =
             move |it: &&OptionOrigin| has_option(&it.option) || it.values.iter().any(has_value);
-        { self.0.iter().filter(is_named) }
-            .map(|OptionOrigin { option, place, .. }| format!("`{option}` comes from {place}"))
+        let named = self.0.iter().filter(is_named);
+        named.map(|OptionOrigin { option, place, .. }| format!("`{option}` comes from {place}"))
     }
 
     /// The same for an error of clap.

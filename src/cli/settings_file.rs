@@ -126,7 +126,6 @@ pub(super) fn at(path: &Path, line: usize, what: &str) -> Error {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
@@ -137,16 +136,8 @@ mod tests {
                     [profile.nightly]\nrate = '5/s'\nretries = 6\n";
         let parse = |profile| SettingsFile::parse(Path::new("config.toml"), text, profile);
         let file = parse(Some("nightly")).unwrap();
-        let all: Vec<_> = { file.levels().concat().into_iter() }
-            .map(|setting| {
-                format!(
-                    "{} {} {}",
-                    setting.line,
-                    setting.key,
-                    setting.values.join("|")
-                )
-            })
-            .collect();
+        let words = |it: &Setting| format!("{} {} {}", it.line, it.key, it.values.join("|"));
+        let all: Vec<_> = file.levels().concat().into_iter().map(words).collect();
         let expected = [
             "7 rate 5/s",
             "8 retries 6",

@@ -68,7 +68,7 @@ pub(crate) fn execute(config: &CheckConfig) -> Result<Exit> {
         version: 1,
         exit_code: exit.code(),
         calls_left: limits.map(|limit| limit.left(&spending)).min(),
-        cost: { config.tariff.clone() }.map(|tariff| CallCost {
+        cost: config.tariff.clone().map(|tariff| CallCost {
             expected: tariff.price.of(count.calls),
             tariff,
         }),
@@ -105,9 +105,10 @@ fn look_at(
     let is_made = config.ledger.named.is_none() && settings.location.file().is_some_and(is_missing);
     let found = if is_made { None } else { preview(settings)? };
     let facts = found.map(|(_, facts)| facts);
+    let endpoint = facts.as_ref().and_then(|facts| facts.endpoint.clone());
     Ok(Some(CheckedLedger {
         path: shown(settings.location.path()),
-        endpoint: { facts.as_ref() }.and_then(|facts| facts.endpoint.clone()),
+        endpoint,
         facts,
     }))
 }

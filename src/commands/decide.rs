@@ -41,7 +41,7 @@ pub(crate) fn execute(config: DecideConfig) -> Result<Exit> {
             policy,
             level,
             output,
-        } => rewrite(&file, &prefix, (policy, level, output), &interrupts),
+        } => rewrite(&file, &prefix, policy, level, &output, &interrupts),
         DecideTask::WhatIf { today, json } => what_if(&file, &prefix, &today, json),
     }
 }
@@ -50,7 +50,9 @@ pub(crate) fn execute(config: DecideConfig) -> Result<Exit> {
 fn rewrite(
     file: &FileSettings,
     prefix: &str,
-    (policy, level, places): (DecisionPolicy, Option<String>, DecideOutput),
+    policy: DecisionPolicy,
+    level: Option<String>,
+    places: &DecideOutput,
     interrupts: &Interrupts,
 ) -> Result<Exit> {
     let started = Instant::now();
@@ -60,11 +62,10 @@ fn rewrite(
         ("summary", places.summary.as_deref()),
     ];
     refuse_clashes(&file.input, &written)?;
+    let replace = Replace::by(places.overwrite);
     let target = |path: &Option<PathBuf>| {
-        let replace = Replace::by(places.overwrite);
-        { path.as_ref() }
-            .map(|path| Target::new(path, |_| replace))
-            .transpose()
+        let target = path.as_ref().map(|path| Target::new(path, |_| replace));
+        target.transpose()
     };
     let targets = Targets {
         output: target(&places.output)?,
@@ -80,9 +81,9 @@ fn rewrite(
             check_name(flag, target.path(), opened.layout.format)?;
         }
     }
-    let summary_file = { places.summary.as_deref() }
-        .map(|path| SummaryFile::create(path, opened.readers))
-        .transpose()?;
+    let summary_file = places.summary.as_deref();
+    let summary_file = summary_file.map(|path| SummaryFile::create(path, opened.readers));
+    let summary_file = summary_file.transpose()?;
     let files = interrupts.opening(targets.partial(), || targets.open(opened.readers))?;
     let mut layout = opened.layout.clone();
     layout.columns.only_decisions = true;
@@ -122,11 +123,12 @@ fn end_files(
     summary: &DecideSummary,
     files: RowFiles,
 ) -> Result<Written, WriteError> {
-    let passed = passed.and_then(|()| {
-        let broken = |numbers| Error::internal(numbers).hint("this is a bug in rescore");
-        { summary.check_invariants() }.map_err(|numbers| WriteError::Failed(broken(numbers)))
+    let checked = passed.and_then(|()| {
+        summary.check_invariants().map_err(|numbers| {
+            WriteError::Failed(Error::internal(numbers).hint("this is a bug in rescore"))
+        })
     });
-    if let Err(error) = passed {
+    if let Err(error) = checked {
         files.discard();
         return Err(error);
     }

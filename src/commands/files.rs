@@ -86,7 +86,8 @@ pub(in crate::commands) type NamedFile<'a> = (&'static str, Option<&'a Path>);
 /// Fails if two of these files would be one, or if one of them would be the input, also through links and also while they are
 /// still partial.
 pub(in crate::commands) fn refuse_clashes(input: &Input, files: &[NamedFile<'_>]) -> Result<()> {
-    let files: Vec<_> = { files.iter() }
+    let named = files.iter();
+    let files: Vec<_> = named
         .filter_map(|(what, path)| Some((*what, (*path)?)))
         .collect();
     for (index, (what, path)) in files.iter().enumerate() {
@@ -262,7 +263,8 @@ impl Targets {
 
     /// Next to an output whose mode was narrowed by hand, the other files are as narrow.
     fn beside(&self, readers: Readers) -> Readers {
-        { self.output.as_ref() }.map_or(readers, |target| target.narrow(readers))
+        let output = self.output.as_ref();
+        output.map_or(readers, |output| output.narrow(readers))
     }
 
     /// The names of the files for rows until they are complete.
@@ -352,7 +354,6 @@ fn pause(time: Duration) {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

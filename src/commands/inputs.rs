@@ -232,7 +232,6 @@ pub(super) fn refuse_stream(limits: InputLimits, input: &ReaderSettings) -> Resu
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use std::fs;
 

@@ -373,7 +373,6 @@ fn each(bodies: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use std::borrow::Cow;
 

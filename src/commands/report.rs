@@ -38,8 +38,8 @@ pub(crate) fn execute(config: &ReportConfig) -> Result<Exit> {
     refuse_overwriting(config)?;
     let interrupts = Interrupts::listen()?;
     let replace = |_: &Path| Replace::by(config.overwrite);
-    let target = { config.output.as_deref() }.map(|path| Target::new(path, replace));
-    let target = target.transpose()?;
+    let output = config.output.as_deref();
+    let target = output.map(|path| Target::new(path, replace)).transpose()?;
     let (content, readers) = count_rows(config)?;
     let output = match &target {
         Some(target) => interrupts.opening(target.partial(), || target.open(readers))?,
@@ -76,9 +76,9 @@ fn count_rows(config: &ReportConfig) -> Result<(PageContent, Readers)> {
     let (reader, opened) = open_scored(&config.scored, &config.prefix, columns)?;
     let (layout, name) = (&opened.layout, &opened.name);
     let thresholds = Some(&config.thresholds);
-    let mut past = { config.against.as_ref() }
-        .map(|against| read_past(&against.file, &config.prefix, &against.key, thresholds))
-        .transpose()?;
+    let against = config.against.as_ref();
+    let past = against.map(|it| read_past(&it.file, &config.prefix, &it.key, thresholds));
+    let mut past = past.transpose()?;
     let mut tally = RowTally::new(thresholds);
     let mut groups = vec![GroupTally::default(); config.by.len()];
     let mut sandbox = run.as_ref().is_some_and(|run| run.sandbox);
@@ -88,7 +88,7 @@ fn count_rows(config: &ReportConfig) -> Result<(PageContent, Readers)> {
                 .as_mut()
                 .and_then(|(past, _)| past.find(&asked(row, layout, groups.len())));
             let (score, decision) = verdict_of(row, layout);
-            tally.count((score.as_ref(), decision), before.as_ref());
+            tally.count(score.as_ref(), decision, before.as_ref());
             for (place, group) in groups.iter_mut().enumerate() {
                 group.count(asked(row, layout, place).as_bytes(), decision);
             }
@@ -99,13 +99,14 @@ fn count_rows(config: &ReportConfig) -> Result<(PageContent, Readers)> {
         }
     }
     warn_if_empty(name, tally.rows());
-    let comparison = { config.against.as_ref().zip(past) }
-        .map(|(against, (past, earlier))| comparison(past, &earlier, against, name))
-        .transpose()?;
-    let redecided = { run.as_ref().zip(config.summary.as_deref()) }
-        .map(|(run, path)| is_redecided(run, path, &tally, name))
-        .transpose()?
-        .unwrap_or_default();
+    let comparison = match against.zip(past) {
+        Some((against, (past, earlier))) => Some(comparison(past, &earlier, against, name)?),
+        None => None,
+    };
+    let redecided = match (&run, &config.summary) {
+        (Some(run), Some(path)) => is_redecided(run, path, &tally, name)?,
+        _ => false,
+    };
     if !redecided && run.as_ref().is_some_and(|run| run.levels.is_some()) {
         tally.decided_by_level();
     }

@@ -274,7 +274,7 @@ fn listen(runtime: &Runtime, signals: &mut Signals, phase: &Mutex<RunPhase>) {
             let error = Error::interrupted(first)
                 .detail("nothing was sent: the signal came before the first call");
             tell_error(&error);
-            { phase.record.iter() }.for_each(|record| record(&error));
+            phase.record.iter().for_each(|record| record(&error));
             end_process(Exit::Interrupted(first));
         };
         if phase.rows_are_done {

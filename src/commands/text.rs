@@ -135,7 +135,6 @@ fn open_stream(path: &Path) -> io::Result<File> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 

@@ -184,8 +184,10 @@ impl BudgetConfig {
     /// There is no price, the amount does not pay for a single call, or there is no ledger that counts the calls of other runs.
     pub(crate) fn call_limits(&self, ledger: &LedgerConfig) -> Result<Vec<CallLimit>> {
         let calls = self.max_calls.map(|most| Ok(CallLimit::calls(most)));
-        let cost = { self.max_cost }.map(|most| CallLimit::cost(most, self.price.as_ref()));
-        let limits: Vec<_> = { calls.into_iter().chain(cost) }.collect::<Result<_>>()?;
+        let max_cost = self.max_cost;
+        let cost = max_cost.map(|most| CallLimit::cost(most, self.price.as_ref()));
+        let limits = calls.into_iter().chain(cost);
+        let limits: Vec<_> = limits.collect::<Result<_>>()?;
         if !ledger.is_kept && limits.iter().any(CallLimit::is_of_account) {
             let error = "a budget of a day or a month and `--no-ledger` cannot be used together";
             return Err(Error::usage(error)
@@ -251,7 +253,6 @@ pub(crate) enum KeySource {
 
 /// When calls are made.
 #[derive(Debug, Clone, Copy, Args)]
-#[allow(clippy::doc_markdown, reason = "these comments are the help's text")]
 pub(crate) struct PaceConfig {
     /// Maximum number of calls in flight, 512 if not given
     ///

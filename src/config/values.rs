@@ -2,12 +2,13 @@
 
 use std::net::SocketAddr;
 use std::num::{NonZeroU64, NonZeroUsize};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::builder::{PathBufValueParser, PossibleValuesParser, TypedValueParser};
 
-use crate::base::numbers::{Decimal, Tolerance};
+use crate::base::numbers::{DAY, Decimal, Tolerance};
 use crate::fields::{Field, PhoneRegion, Template};
 use crate::ledger::Per;
 use crate::raw_json::Pointer;
@@ -124,40 +125,38 @@ fn span(text: &str) -> Option<Duration> {
     time.try_into().ok()
 }
 
-/// A time between these two; `words` says which are allowed.
-fn time(text: &str, (least, most): (Duration, u64), words: &str) -> Result<Duration, String> {
-    span(text)
-        .filter(|time| (least..=Duration::from_secs(most)).contains(time))
-        .ok_or_else(|| format!("expected a time from {words}"))
+/// A time in this range; `words` says what is allowed.
+fn time(text: &str, range: RangeInclusive<Duration>, words: &str) -> Result<Duration, String> {
+    let time = span(text).filter(|time| range.contains(time));
+    time.ok_or_else(|| format!("expected a time from {words}"))
 }
 
 const SECOND: Duration = Duration::from_secs(1);
 /// More than an hour for one call is a mistake in the unit.
-const HOUR: u64 = 60 * 60;
-const DAY: u64 = 24 * HOUR;
+const HOUR: Duration = Duration::from_secs(60 * 60);
 
 /// A time above zero.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let words = "1ms to 1h with its unit, such as `500ms`, `30s` or `2m`";
-    time(text, (Duration::from_millis(1), HOUR), words)
+    time(text, Duration::from_millis(1)..=HOUR, words)
 }
 
 /// A time that may be zero.
 pub(crate) fn duration_or_zero(text: &str) -> Result<Duration, String> {
     let words = "0s to 1h with its unit, such as `500ms` or `2s`";
-    time(text, (Duration::ZERO, HOUR), words)
+    time(text, Duration::ZERO..=HOUR, words)
 }
 
 /// How long a run waits for a service, or for another run.
 pub(crate) fn patience(text: &str) -> Result<Duration, String> {
     let words = "1s to 7d with its unit, such as `15m` or `2h`";
-    time(text, (SECOND, 7 * DAY), words)
+    time(text, SECOND..=7 * DAY, words)
 }
 
 /// How old an answer may be, up to ten years.
 pub(crate) fn age(text: &str) -> Result<Duration, String> {
     let words = "1s to 10 years with its unit, such as `12h` or `7d`";
-    time(text, (SECOND, 10 * 366 * DAY), words)
+    time(text, SECOND..=10 * 366 * DAY, words)
 }
 
 /// How old answers may be: all of them this old, or each up to an age between two.
@@ -183,7 +182,8 @@ pub(crate) fn file() -> impl TypedValueParser<Value = PathBuf> {
 
 /// `--concurrency`.
 pub(crate) fn concurrency(text: &str) -> Result<NonZeroUsize, &'static str> {
-    { text.parse().ok() }
+    let calls = text.parse().ok();
+    calls
         .filter(|calls: &NonZeroUsize| calls.get() <= 10_000)
         .ok_or("expected a whole number from 1 to 10000")
 }
@@ -237,7 +237,8 @@ pub(crate) fn threshold(text: &str) -> Result<Decimal, &'static str> {
 
 /// Where the stand-in listens: on this machine only.
 pub(crate) fn listen(text: &str) -> Result<SocketAddr, &'static str> {
-    { text.parse().ok() }
+    let address = text.parse().ok();
+    address
         .filter(|address: &SocketAddr| address.ip().is_loopback())
         .ok_or("expected an address on loopback and a port, such as `127.0.0.1:8787`")
 }

@@ -152,7 +152,8 @@ impl DecideSummary {
         }
         lines.extend(self.problems());
         lines.extend(drift_lines(&self.drift, self.changes.as_deref()));
-        lines.extend({ self.output.as_deref() }.map(|path| format!("wrote {}", shown(path))));
+        let output = self.output.as_deref();
+        lines.extend(output.map(|path| format!("wrote {}", shown(path))));
         format!("rescore: {}", lines.join("\n         "))
     }
 }
@@ -219,13 +220,12 @@ impl<'a> WhatIfView<'a> {
         file: String,
     ) -> Self {
         let pairs: Vec<_> = what_if.pairs().collect();
+        let today = pairs.iter().find(|pair| pair.today).copied();
         Self {
             version: VERSION,
             rows,
             scores: what_if.scores(),
-            today: { pairs.iter().find(|pair| pair.today) }
-                .copied()
-                .unwrap_or_default(),
+            today: today.unwrap_or_default(),
             pairs,
             what_if,
             given,

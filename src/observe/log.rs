@@ -219,7 +219,6 @@ impl LogFile {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::row::RowNumber;

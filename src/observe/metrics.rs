@@ -20,7 +20,6 @@ use crate::base::text::shown;
 use crate::telemetry::counts::{Cost, Counts};
 use crate::telemetry::hub::Events;
 
-#[allow(clippy::cast_precision_loss, reason = "Prometheus has doubles only")]
 const fn number(number: u64) -> f64 {
     number as f64
 }

@@ -128,10 +128,12 @@ pub(crate) fn answers(number: u64, sandbox: bool) -> String {
 pub(super) fn parts<W: Display, N: Borrow<u64>>(
     parts: impl IntoIterator<Item = (W, N)>,
 ) -> Option<String> {
-    let there = { parts.into_iter() }.map(|(word, number)| (word, *number.borrow()));
-    let words: Vec<_> = { there.filter(|(_, number)| *number > 0) }
-        .map(|(word, number)| format!("{word} {}", count(number)))
-        .collect();
+    let parts = parts.into_iter();
+    let words = parts.filter_map(|(word, number)| match *number.borrow() {
+        0 => None,
+        number => Some(format!("{word} {}", count(number))),
+    });
+    let words: Vec<_> = words.collect();
     (!words.is_empty()).then(|| words.join(", "))
 }
 
@@ -192,9 +194,9 @@ pub(super) fn path<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error>
 }
 
 /// A path that may not be there.
-#[allow(clippy::ref_option, reason = "what serde passes")]
 pub(super) fn some_path<S: Serializer>(path: &Option<PathBuf>, to: S) -> Result<S::Ok, S::Error> {
-    { path.as_deref() }.map(Path::to_string_lossy).serialize(to)
+    let path = path.as_deref();
+    path.map(Path::to_string_lossy).serialize(to)
 }
 
 #[cfg(test)]

@@ -213,8 +213,8 @@ impl View {
         let below = [
             counts.cost.as_ref().map(|cost| {
                 let about = expected.and_then(|expected| expected.cost);
-                let about = about.map(|about| format!(" of about {}", cost.shown(about)));
-                let spent = cost.shown(cost.spent);
+                let about = about.map(|about| format!(" of about {}", cost.tariff.shown(about)));
+                let spent = cost.tariff.shown(cost.spent);
                 format!("{would_have}spent {spent}{}", about.unwrap_or_default())
             }),
             verdicts(&counts.decisions, undecided, counts.failed.rows),
@@ -385,9 +385,9 @@ impl Notices {
 
     /// `row 3`, or with its file ``row 3 of `x.csv` ``.
     fn named(&self, file: u64, row: RowNumber) -> String {
-        let index = { usize::try_from(file).ok() }.and_then(|file| file.checked_sub(1));
-        match index.and_then(|index| self.files.get(index)) {
-            Some(file) => format!("row {row} of `{file}`"),
+        let mut names = (1..).zip(&self.files);
+        match names.find(|(number, _)| *number == file) {
+            Some((_, name)) => format!("row {row} of `{name}`"),
             None => format!("row {row}"),
         }
     }

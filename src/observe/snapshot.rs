@@ -86,6 +86,7 @@ impl Snapshot {
                 recent.remaining = done.and_then(|done| done.to_the_end(point.share));
             }
             let remaining = recent.remaining;
+            let outage = counts.state.outage.as_ref();
             Self {
                 counts: counts.as_of(at, settings.identity.tariff.as_ref()),
                 now: Now {
@@ -96,8 +97,7 @@ impl Snapshot {
                     rows_per_second: each_second(|done| done.rows),
                     calls_per_second: calls,
                     pause_left_seconds: counts.pause_left(at).map(|(left, _)| left),
-                    outage_seconds: { counts.state.outage.as_ref() }
-                        .map(|outage| at.saturating_sub(outage.since)),
+                    outage_seconds: outage.map(|outage| at.saturating_sub(outage.since)),
                     rows_of_other_runs: counts.state.taken,
                 },
                 reasons: wait_reasons(
@@ -125,7 +125,6 @@ const fn waits_for_others(counts: &Counts) -> bool {
 }
 
 /// The share of the run that is done. A run with a limit of rows ends with the last of them, or before with the source.
-#[allow(clippy::cast_precision_loss, reason = "shown as a percentage")]
 fn share(counts: &Counts, size: Option<u64>, limit: Option<NonZeroU64>) -> Option<f64> {
     let rows = &counts.rows;
     if rows.read == 0 {
@@ -156,7 +155,6 @@ const SHORTEST_FOR_END: Duration = Duration::from_secs(2);
 
 impl ProgressPoint {
     fn each_second(self, number: u64) -> Option<f64> {
-        #[allow(clippy::cast_precision_loss, reason = "shown with three digits")]
         (self.at >= SHORTEST_FOR_RATE).then(|| number as f64 / self.at.as_secs_f64())
     }
 
@@ -192,7 +190,6 @@ impl RecentProgress {
         now: ProgressPoint,
     ) -> Option<ProgressPoint> {
         let (at, rows, calls) = first?;
-        #[allow(clippy::cast_precision_loss, reason = "shown with three digits")]
         let share = now.share * rows as f64 / now.rows.max(1) as f64;
         if now.at.saturating_sub(self.newer.at) > RECENT {
             self.older = std::mem::replace(&mut self.newer, now);
@@ -257,8 +254,7 @@ fn wait_reasons(
         return all_wait.into_iter().collect();
     };
     // Calls wait for the one of the two limits that is used up.
-    let all_out =
-        { usize::try_from(counts.calls.in_flight) }.is_ok_and(|out| out >= pace.in_flight);
+    let all_out = counts.calls.in_flight >= pace.in_flight as u64;
     let mut reasons = match pace.limit_in_flight {
         Some(found) if all_out => vec![limit_in_flight(found)],
         None if all_out && pace.in_flight >= ceiling => {
@@ -329,7 +325,6 @@ pub(super) fn paused(left: Duration, pause: Pause, by: &str) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::row::RowNumber;
@@ -342,7 +337,6 @@ mod tests {
         let mut last = (0.0, None);
         let first = (Duration::ZERO, known, 0);
         for second in 0..=seconds {
-            #[allow(clippy::cast_precision_loss, reason = "small")]
             let share = resolved(second) as f64 / 100_000.0;
             let now = ProgressPoint {
                 at: Duration::from_secs(second),

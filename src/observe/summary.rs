@@ -413,7 +413,6 @@ pub(super) fn earlier_content(
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -69,7 +69,8 @@ pub(crate) fn facts(counts: &Counts, sandbox: bool) -> Vec<(String, String)> {
     );
     let why = " got an answer without a verdict and will probably be billed";
     add(calls.billed_without_verdict, "call", why);
-    facts.extend({ counts.cost.as_ref() }.map(|cost| cost_words(cost, counts, sandbox)));
+    let cost = counts.cost.as_ref();
+    facts.extend(cost.map(|cost| cost_words(cost, counts, sandbox)));
     facts
 }
 
@@ -83,10 +84,8 @@ fn cost_words(cost: &Cost, counts: &Counts, sandbox: bool) -> (String, String) {
         ["for", "cost"]
     };
     let mut words = format!("{spent} {billed} now");
-    let (verdicts, all) = (
-        counted(counts.scored(), "verdict"),
-        cost.shown(cost.verdicts),
-    );
+    let verdicts = counted(counts.scored(), "verdict");
+    let all = cost.tariff.shown(cost.verdicts);
     if cost.verdicts != cost.spent || cost.unpriced > 0 {
         let _ = write!(words, "; the {verdicts} in this file {costs} {all}");
     }
@@ -94,7 +93,7 @@ fn cost_words(cost: &Cost, counts: &Counts, sandbox: bool) -> (String, String) {
         let unpriced = counted(cost.unpriced, "answer");
         let _ = write!(words, ", without {unpriced} of unknown price");
     }
-    (cost.shown(cost.spent), words)
+    (cost.tariff.shown(cost.spent), words)
 }
 
 impl RunSummary<'_> {
@@ -112,15 +111,19 @@ impl RunSummary<'_> {
         }
         lines.extend(verdicts(&counts.decisions, 0, 0));
         let undecided = count(counts.undecided.rows);
-        lines.extend({ self.undecided() }.map(|why| format!("undecided {undecided}: {why}")));
+        let why = self.undecided();
+        lines.extend(why.map(|why| format!("undecided {undecided}: {why}")));
         let changes = path_of(self.changes.as_ref());
-        lines.extend({ counts.drift.iter() }.flat_map(|drift| drift_lines(drift, changes)));
+        let drift = counts.drift.iter();
+        lines.extend(drift.flat_map(|drift| drift_lines(drift, changes)));
         let failed = count(counts.failed.rows);
-        lines.extend({ self.reasons() }.map(|why| format!("failed {failed}: {why}")));
-        lines.extend(
-            { counts.accepted(self.accepted) }
-                .map(|most| format!("accepted by `--accept-failures {most}`: the exit code is 0")),
-        );
+        let why = self.reasons();
+        lines.extend(why.map(|why| format!("failed {failed}: {why}")));
+        if let Some(most) = counts.accepted(self.accepted) {
+            lines.push(format!(
+                "accepted by `--accept-failures {most}`: the exit code is 0"
+            ));
+        }
         let facts = facts(counts, sandbox).into_iter();
         lines.extend(facts.map(|(number, words)| format!("{number} {words}")));
         lines.extend(of_ledger_and_service(counts));
@@ -143,20 +146,25 @@ impl RunSummary<'_> {
         let skipped = (counts.state.skipped_with_rejects > 0)
             .then(|| format!("{skipped} with rows without a verdict, finished before this start"));
         let is_accepted = counts.accepted(self.accepted).is_some();
+        let limited = counts
+            .limited
+            .map(|reason| format!("{}: continued without calls", reason.words()));
+        let failures = self.reasons().filter(|_| !is_accepted);
+        let no_decision = self.undecided();
         let words = [
-            { counts.limited }.map(|reason| format!("{}: continued without calls", reason.words())),
-            { self.reasons().filter(|_| !is_accepted) }
-                .map(|why| format!("{failed} of {rows} failed: {why}")),
-            { self.undecided() }
-                .map(|why| format!("{undecided} of {rows} have no decision: {why}")),
+            limited,
+            failures.map(|why| format!("{failed} of {rows} failed: {why}")),
+            no_decision.map(|why| format!("{undecided} of {rows} have no decision: {why}")),
             skipped,
             self.lost_answers(),
         ];
         let words: Vec<_> = words.into_iter().flatten().collect();
         // After a stop an error follows, and says why.
-        let end =
-            { counts.cancelled.is_none() }.then(|| format!(" (finished with exit code {code})"));
-        (!words.is_empty()).then(|| words.join("; ") + &end.unwrap_or_default())
+        let end = match counts.cancelled {
+            None => format!(" (finished with exit code {code})"),
+            Some(_) => String::new(),
+        };
+        (!words.is_empty()).then(|| words.join("; ") + &end)
     }
 
     /// Where the level of rows without a decision should be, and which rows they are.
@@ -200,7 +208,8 @@ impl RunSummary<'_> {
         let before =
             "before another run, move it and the files beside it away, or give `--overwrite`";
         let before = (self.ledger == LedgerLeft::Nothing).then(|| before.to_owned());
-        { [format!("{path} has the {rows}")].into_iter().chain(before) }.collect()
+        let lines = [format!("{path} has the {rows}")];
+        lines.into_iter().chain(before).collect()
     }
 
     /// What is kept for the next run, and what that will do with it.
@@ -376,7 +385,7 @@ fn file_lines(files: &[FileSummary]) -> Vec<String> {
 
 /// `  part-00000.csv: 9 rows: approve 8, failed 1; see scored/part-00000.rejects.csv`.
 fn file_line(file: &FileSummary) -> String {
-    let name = { file.input.file_name() }.map_or(file.input.as_path(), Path::new);
+    let name = Path::new(file.input.file_name().unwrap_or(file.input.as_os_str()));
     let rows = counted(file.rows.resolved, "row");
     let verdicts = verdicts(&file.rows.decisions, file.rows.undecided, file.rows.failed);
     let verdicts = verdicts.map_or_else(String::new, |words| format!(": {words}"));

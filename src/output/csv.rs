@@ -194,7 +194,8 @@ impl CsvEncoder {
     pub(super) fn reject(
         &self,
         out: &mut Vec<u8>,
-        (number, row): (RowNumber, &RawRow),
+        number: RowNumber,
+        row: &RawRow,
         failure: &Failure,
     ) {
         out.extend_from_slice(number.to_string().as_bytes());
@@ -210,7 +211,8 @@ impl CsvEncoder {
     pub(super) fn change(
         &self,
         out: &mut Vec<u8>,
-        (number, row): (RowNumber, &RawRow),
+        number: RowNumber,
+        row: &RawRow,
         change: &DecisionChange<'_>,
     ) {
         // All of these are our own words or digits, also what was taken from the row, and never
@@ -258,7 +260,6 @@ fn put_line(out: &mut Vec<u8>, row: &RawRow) {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -403,9 +403,8 @@ impl RowFiles {
 
     /// Writes the rows beside the output to their files.
     pub(super) fn write_out_beside(&mut self) -> Result<(), WriteError> {
-        { self.all().skip(1) }
-            .filter(|file| file.pending > 0)
-            .try_for_each(OutputFile::write_out)
+        let mut beside = self.all().skip(1).filter(|file| file.pending > 0);
+        beside.try_for_each(OutputFile::write_out)
     }
 
     /// Completes a run that reached the end of its input: everything is on disk, and every file gets its final name. Before
@@ -609,7 +608,6 @@ fn sync_names(files: impl Iterator<Item = PathBuf>) -> Result<Option<PathBuf>, W
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

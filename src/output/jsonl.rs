@@ -113,11 +113,7 @@ fn put_value(out: &mut Vec<u8>, verdict: Option<&Verdict>, content: ColumnConten
 
 /// A reject is the original line with three more members.
 /// A line that is not an object becomes the text of a member.
-pub(super) fn write_reject(
-    out: &mut Vec<u8>,
-    (number, row): (RowNumber, &RawRow),
-    failure: &Failure,
-) {
+pub(super) fn write_reject(out: &mut Vec<u8>, number: RowNumber, row: &RawRow, failure: &Failure) {
     let brace = brace(row)
         .filter(|_| serde_json::from_slice::<serde::de::IgnoredAny>(row.content()).is_ok());
     side_line(out, row, brace, |out| {
@@ -138,7 +134,8 @@ pub(super) fn write_reject(
 /// A change is the original line with five more members.
 pub(super) fn write_change(
     out: &mut Vec<u8>,
-    (number, row): (RowNumber, &RawRow),
+    number: RowNumber,
+    row: &RawRow,
     change: &DecisionChange<'_>,
 ) {
     side_line(out, row, brace(row), |out| {

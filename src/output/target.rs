@@ -201,10 +201,13 @@ impl Target {
         let old = OldFile::at(&self.real);
         let readers = match old {
             Some(old) => old.readers.and(readers),
-            None => { readers.of_new(&self.real) }.map_err(|e| cannot().because(e))?,
+            None => readers
+                .of_new(&self.real)
+                .map_err(|e| cannot().because(e))?,
         };
         // The owner can always write it, so that a stopped run can be resumed with it.
-        let mode = { readers.admit(&file, OWNER) }.map_err(|e| cannot_open(&partial, e))?;
+        let mode = readers.admit(&file, OWNER);
+        let mode = mode.map_err(|e| cannot_open(&partial, e))?;
         OutputFile::partial(file, partial, &self.real, old, mode).map_err(|e| cannot().because(e))
     }
 
@@ -341,7 +344,6 @@ fn is_database(path: &Path) -> bool {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
     use std::sync::atomic::{AtomicBool, Ordering};

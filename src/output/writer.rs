@@ -8,7 +8,7 @@ use crate::base::error::Result;
 use crate::layout::{Format, Layout};
 use crate::row::{RawRow, RowNumber};
 use crate::row_state::{Row, RowState, earlier_verdict};
-use crate::verdict::{Decision, DecisionPolicy, Failure, Score, Verdict};
+use crate::verdict::{DecisionPolicy, Failure, Score, Verdict};
 
 /// Writes rows to the output, failed rows also to the rejects, and rows whose decision changed also
 /// to the changes.
@@ -101,7 +101,7 @@ impl Writer {
             }
             match verdict {
                 Verdict::Failed(failure) => {
-                    self.reject((*number, raw), failure);
+                    self.reject(*number, raw, failure);
                 }
                 Verdict::Scored(_, None) => past = None,
                 Verdict::Scored(answer, Some(now)) => {
@@ -114,13 +114,17 @@ impl Writer {
                                 now: *now,
                                 score_now: &answer.score,
                             };
-                            self.change((*number, raw), &change);
+                            self.change(*number, raw, &change);
                         }
                     }
                 }
             }
             if let Some(tally) = &mut self.tally {
-                tally.count(tallied(verdict), past.as_ref());
+                let (score, decision) = match verdict {
+                    Verdict::Failed(_) => (None, None),
+                    Verdict::Scored(answer, decision) => (Some(&answer.score), *decision),
+                };
+                tally.count(score, decision, past.as_ref());
             }
         }
         // Written right away: these rows are paid for, and the buffers of a killed program are
@@ -139,20 +143,20 @@ impl Writer {
         }
     }
 
-    fn reject(&mut self, row: (RowNumber, &RawRow), failure: &Failure) {
+    fn reject(&mut self, number: RowNumber, row: &RawRow, failure: &Failure) {
         if let Some(rejects) = &mut self.files.rejects {
             match self.layout.format {
-                Format::Delimited { .. } => self.csv.reject(rejects.row(), row, failure),
-                Format::Jsonl => jsonl::write_reject(rejects.row(), row, failure),
+                Format::Delimited { .. } => self.csv.reject(rejects.row(), number, row, failure),
+                Format::Jsonl => jsonl::write_reject(rejects.row(), number, row, failure),
             }
         }
     }
 
-    fn change(&mut self, row: (RowNumber, &RawRow), change: &DecisionChange<'_>) {
+    fn change(&mut self, number: RowNumber, row: &RawRow, change: &DecisionChange<'_>) {
         if let Some(changes) = &mut self.files.changes {
             match self.layout.format {
-                Format::Delimited { .. } => self.csv.change(changes.row(), row, change),
-                Format::Jsonl => jsonl::write_change(changes.row(), row, change),
+                Format::Delimited { .. } => self.csv.change(changes.row(), number, row, change),
+                Format::Jsonl => jsonl::write_change(changes.row(), number, row, change),
             }
         }
     }
@@ -169,9 +173,8 @@ impl Writer {
         }
         // A row that is decided again and has no decision has none that could be guessed of its score.
         let only_decisions = self.layout.columns.only_decisions;
-        let decide = |score: &Score| {
-            { self.policy.thresholds().filter(|_| !only_decisions) }.map(|by| by.decide(score))
-        };
+        let thresholds = self.policy.thresholds().filter(|_| !only_decisions);
+        let decide = |score: &Score| thresholds.map(|by| by.decide(score));
         let (score, decision) = earlier_verdict(raw, &self.layout);
         // The earlier decision counts, whatever the thresholds were then: their change should show.
         match decision.or_else(|| decide(score.as_ref()?)) {
@@ -201,13 +204,5 @@ impl Writer {
     /// Its files, once there are no more rows.
     pub fn into_files(self) -> RowFiles {
         self.files
-    }
-}
-
-/// The score and the decision of a row, as far as it has them.
-const fn tallied(verdict: &Verdict) -> (Option<&Score>, Option<Decision>) {
-    match verdict {
-        Verdict::Failed(_) => (None, None),
-        Verdict::Scored(answer, decision) => (Some(&answer.score), *decision),
     }
 }

@@ -57,9 +57,7 @@ pub(super) fn percent(share: f64) -> String {
 
 /// A part of the whole, from 0 to 1.
 pub(super) fn part(part: u64, whole: u64) -> f64 {
-    #[allow(clippy::cast_precision_loss, reason = "drawn in pixels")]
-    let share = part as f64 / whole.max(1) as f64;
-    share
+    part as f64 / whole.max(1) as f64
 }
 
 /// Round numbers from `from` to `to`, at most `most` of them and two at least.
@@ -205,7 +203,6 @@ fn stacks(bars: &Bars, most: u64) -> Markup {
     }
 }
 
-#[allow(clippy::cast_precision_loss, reason = "there are few bars and lines")]
 const fn place_of(number: usize) -> f64 {
     number as f64
 }
@@ -214,14 +211,14 @@ const fn place_of(number: usize) -> f64 {
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    clippy::cast_precision_loss,
     reason = "whole numbers above zero, drawn in pixels"
 )]
 fn steps(most: u64) -> impl Iterator<Item = (u64, f64)> {
     let top = most as f64;
-    { ticks(0.0, top, 4).into_iter() }
-        .filter(|tick| *tick >= 1.0 && tick.fract() == 0.0)
-        .map(move |tick| (tick as u64, ABOVE + TALLEST * (1.0 - tick / top)))
+    let mut whole = ticks(0.0, top, 4);
+    whole.retain(|tick| *tick >= 1.0 && tick.fract() == 0.0);
+    let height = move |tick| (tick as u64, ABOVE + TALLEST * (1.0 - tick / top));
+    whole.into_iter().map(height)
 }
 
 #[cfg(test)]
@@ -249,7 +246,7 @@ mod tests {
         let mut tally = RowTally::new(None);
         let mut count = |digits, decision| {
             let score = Score::from_json_number(digits).ok();
-            tally.count((score.as_ref(), Some(decision)), None);
+            tally.count(score.as_ref(), Some(decision), None);
         };
         for _ in 0..1_000 {
             count("0.5", Decision::Approve);

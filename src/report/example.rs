@@ -36,7 +36,7 @@ pub(super) fn everything() -> PageContent {
             decision: thresholds.decide(&score),
             score: Some(score),
         });
-        tally.count((score.as_ref(), decision), past.as_ref());
+        tally.count(score.as_ref(), decision, past.as_ref());
         let country = match row {
             3 => HOSTILE,
             row if row % 5 == 1 => "US",

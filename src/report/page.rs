@@ -117,10 +117,9 @@ fn provenance(report: &PageContent) -> Vec<String> {
 }
 
 #[cfg(test)]
-#[allow(clippy::indexing_slicing)]
 mod tests {
-    use super::super::example;
     use super::*;
+    use crate::report::example;
 
     /// The text of a section, between its heading and the next one's.
     fn section<'a>(page: &'a str, id: &str) -> &'a str {

@@ -61,7 +61,8 @@ type Section = (&'static str, &'static str, Markup);
 pub(super) fn sections(report: &PageContent) -> Markup {
     let (tally, run) = (&report.tally, report.run.as_ref());
     let what_if = tally.what_if.as_ref();
-    let drift = { report.comparison.as_ref() }.map(|with| drift(with, &tally.drift));
+    let comparison = report.comparison.as_ref();
+    let drift = comparison.map(|with| drift(with, &tally.drift));
     let first = [
         Some(verdicts(report)),
         scores(tally),

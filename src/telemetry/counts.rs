@@ -222,10 +222,9 @@ pub(crate) struct Calls {
 /// of these are billed.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Cost {
-    /// Of a call.
-    pub(crate) price: Money,
-    /// Which is only shown.
-    pub(crate) currency: Option<String>,
+    /// What a call costs.
+    #[serde(flatten)]
+    pub(crate) tariff: Tariff,
     /// By this start, at this price.
     pub(crate) spent: Money,
     /// What the verdicts of the output cost, each at the price that its run gave. Rows with equal requests share one.
@@ -259,10 +258,9 @@ impl Counts {
     /// The counts as they are shown after this time: with what follows from them, and with pauses and outages up to then.
     pub(crate) fn as_of(&self, now: Duration, tariff: Option<&Tariff>) -> Self {
         let (seconds, resolved) = (now.as_secs_f64(), self.rows.resolved);
-        #[allow(clippy::cast_precision_loss, reason = "shown with three digits")]
         let speed = (seconds > 0.0 && resolved > 0).then(|| resolved as f64 / seconds);
-        let of_outage =
-            { self.state.outage.as_ref() }.map(|outage| now.saturating_sub(outage.since));
+        let outage = self.state.outage.as_ref();
+        let of_outage = outage.map(|outage| now.saturating_sub(outage.since));
         Self {
             elapsed: now,
             rows_per_second: speed.map(rounded),
@@ -387,25 +385,15 @@ impl Cost {
     fn of(counts: &Counts, tariff: &Tariff) -> Self {
         let (price, calls) = (tariff.price, &counts.calls);
         Self {
-            price: price.of(1),
-            currency: { tariff.currency.as_ref() }.map(|currency| currency.as_str().to_owned()),
+            tariff: tariff.clone(),
             spent: price.of(calls.billed()),
             verdicts: price.of(counts.state.scored_now) + counts.state.paid_earlier,
             unpriced: counts.state.unpriced,
         }
     }
-
-    /// The amount with the currency, if it has one: `1,234.50 EUR`.
-    pub(crate) fn shown(&self, amount: Money) -> String {
-        match &self.currency {
-            Some(currency) => format!("{amount} {currency}"),
-            None => amount.to_string(),
-        }
-    }
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
@@ -427,6 +415,6 @@ mod tests {
         let json = r#"{"price":0.004,"currency":"EUR","spent":12.0,"verdicts":15.42,"unpriced":3}"#;
         assert_eq!(serde_json::to_string(&cost).unwrap(), json);
         let read: Cost = serde_json::from_str(json).unwrap();
-        assert_eq!(read.shown(read.verdicts), "15.42 EUR");
+        assert_eq!(read.tariff.shown(read.verdicts), "15.42 EUR");
     }
 }

@@ -409,7 +409,6 @@ impl CancelReason {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

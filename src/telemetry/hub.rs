@@ -296,9 +296,9 @@ impl Calls {
 
 #[cfg(test)]
 mod tests {
-    use super::super::event::{CallEnd, InputEnd, Next};
-    use super::super::pace::Pause;
     use super::*;
+    use crate::telemetry::event::{CallEnd, InputEnd, Next};
+    use crate::telemetry::pace::Pause;
 
     const ROW: RowNumber = RowNumber::FIRST;
 

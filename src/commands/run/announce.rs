@@ -1,11 +1,11 @@
 //! The second phase: says what is about to happen, before the first call.
 
-use super::super::inputs::path_of;
 use super::files::{Files, Turn};
 use super::first_pass::{FirstCount, ledger_notices, paid_in};
 use super::ledger::PreparedLedger;
 use super::prepare::{PreparedRun, Start};
 use crate::base::text::{printable, quoted, shown};
+use crate::commands::inputs::path_of;
 use crate::ledger::KnownLimit;
 use crate::observe::{self, counted, day, most, only_of_others, tell};
 use crate::pace::Rate;
@@ -47,8 +47,8 @@ pub(super) fn announce(run: &PreparedRun, start: &Start) {
 
 fn introduce(run: &PreparedRun) {
     let files = &run.files;
-    let skipped = { files.parts.iter() }.filter(|part| matches!(part.turn, Turn::Skip));
-    let skipped = skipped.count() as u64;
+    let parts = files.parts.iter();
+    let skipped = parts.filter(|part| matches!(part.turn, Turn::Skip)).count() as u64;
     if skipped > 0 {
         let skipped = counted(skipped, "file");
         tell(&format!(
@@ -72,10 +72,7 @@ fn introduce(run: &PreparedRun) {
         counted(run.concurrency.get() as u64, "call"),
         pace(run.config.pace.rate)
     ));
-    for only in { files.parts.first() }
-        .iter()
-        .flat_map(|part| &part.input.only)
-    {
+    for only in files.parts.iter().take(1).flat_map(|part| &part.input.only) {
         tell(&printable(&format!("         only rows where {only}")));
     }
     tell_columns(files);
@@ -84,7 +81,10 @@ fn introduce(run: &PreparedRun) {
 /// Says which columns of the inputs are used, and which are replaced: again only where they differ from those before.
 fn tell_columns(files: &Files) {
     let mut told = None;
-    for (part, open) in { files.parts.iter() }.filter_map(|part| Some((part, part.to_run()?))) {
+    for part in &files.parts {
+        let Some(open) = part.to_run() else {
+            continue;
+        };
         let columns = (&open.opened.mapping, &open.opened.replaced);
         let before = told.replace(columns);
         // An empty file has no columns.

@@ -4,14 +4,14 @@
 
 use std::collections::BTreeMap;
 
-use super::super::inputs::open_users;
 use super::files::{Files, RunPart};
 use super::first_pass::{Counting, FirstCount};
-use super::ledger::PreparedLedger;
+use super::ledger::{PreparedLedger, look_up_in_run};
 use crate::base::error::{Error, Result};
 use crate::base::money::Tariff;
 use crate::base::numbers::Tolerance;
 use crate::base::text::shown;
+use crate::commands::inputs::open_users;
 use crate::config::{InputLimits, LedgerConfig, RunConfig};
 use crate::input::ReaderSettings;
 use crate::layout::{ID_COLUMN, Layout};
@@ -63,8 +63,9 @@ fn refuse_broken(
     // A share is of the rows that would be sent.
     let chosen = rows.read - rows.passed;
     let exceeded = |most: &Tolerance, number| !most.covers(number, chosen);
-    let invalid = { limits.max_invalid }.filter(|most| exceeded(most, rows.unsendable));
-    let new = { limits.max_new }.filter(|most| !is_first && exceeded(most, whole.total.unknown()));
+    let (invalid, new) = (limits.max_invalid, limits.max_new);
+    let invalid = invalid.filter(|most| exceeded(most, rows.unsendable));
+    let new = new.filter(|most| !is_first && exceeded(most, whole.total.unknown()));
     let of_them = |number| {
         let (number, all) = (observe::count(number), counted(chosen, "row"));
         format!("{number} of the {all} of {}", name_of(whole))
@@ -173,12 +174,9 @@ pub(super) fn before_paying(
         plan: config.plan,
         keep_going: config.budget.keep_going,
         show: 0,
-        lookup: &|| match &ledger {
-            Some(ledger) => ledger.open.lookup(),
-            None => Ok(Lookup::nowhere()),
-        },
+        lookup: &|| look_up_in_run(ledger.as_deref()),
     };
-    let is_first = { ledger.as_ref() }.is_none_or(|it| it.open.facts.is_new());
+    let is_first = ledger.as_ref().is_none_or(|it| it.open.facts.is_new());
     let mut all = files.parts.iter();
     let count = if all.all(|part| part.to_run().is_none() || part.is_file()) {
         let (count, fits) = count(files, &counting, config.limits, is_first)?;
@@ -187,26 +185,30 @@ pub(super) fn before_paying(
     } else {
         None
     };
-    if let Some(ledger) = { ledger.as_mut() }.filter(|it| it.pays_again_by_mistake()) {
+    if let Some(ledger) = ledger.as_mut().filter(|it| it.pays_again_by_mistake()) {
         for part in files.parts.iter().filter(|part| part.to_run().is_some()) {
             refuse_unknown_verdicts(part, config.plan, ledger)?;
         }
     }
-    let unused = { count.as_ref() }.and_then(|_| unused_answers(files, config, account));
+    let unused = match count {
+        Some(_) => unused_answers(files, config, account),
+        None => None,
+    };
     Ok((count, unused))
 }
 
 /// What progress and summary say of what was counted.
-pub(super) fn expected(count: &FirstCount, tariff: Option<&Tariff>) -> Expected {
+pub(super) fn expected(count: Option<&FirstCount>, tariff: Option<&Tariff>) -> Option<Expected> {
+    let count = count?;
     let total = &count.total;
-    Expected {
+    Some(Expected {
         rows: total.rows.read,
         known: total.known,
         unsendable: total.rows.unsendable,
         calls: count.calls,
         calls_at_most: count.calls_at_most,
         cost: tariff.map(|tariff| tariff.price.of(count.calls)),
-    }
+    })
 }
 
 /// Fails if an input, or the output that it would replace, has verdicts that the ledger did not pay for, unless a run with this

@@ -5,17 +5,17 @@ use std::sync::{Arc, Mutex};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
-use super::super::signals::SignalReach;
-use super::super::signals::{runtime, spawn};
 use super::files::{Files, RunPart, Turn};
 use super::finish::{EndedFiles, finish};
 use super::first_pass::FirstCount;
-use super::ledger::{PreparedLedger, recorder, run_end};
+use super::ledger::{PreparedLedger, look_up_in_run, recorder, run_end};
 use super::prepare::{PreparedRun, Start};
 use super::threads::{RowStages, SharedLookup, StopChannel, run_rows};
 use crate::base::error::{Error, Exit, Result};
+use crate::commands::signals::SignalReach;
+use crate::commands::signals::{runtime, spawn};
 use crate::engine::{AnswerRules, Engine, Limits, Stop, input_reason};
-use crate::ledger::{LedgerWriter, Lookup, RunningLedger, ServerWait};
+use crate::ledger::{LedgerWriter, RunningLedger, ServerWait};
 use crate::observe::{
     EventLog, MetricsThread, ProgressSettings, ProgressThread, Style, tell_error,
 };
@@ -42,23 +42,26 @@ pub(super) fn drive(mut run: PreparedRun, start: Start) -> Result<Exit> {
     let parts = std::mem::take(&mut run.files.parts);
     let any = parts.iter().any(|part| part.to_run().is_some());
     // A run that was stopped just before its end is ended.
-    let continues = { start.ledger.as_ref() }.is_some_and(|ledger| ledger.open.facts.run.continues);
+    let ledger = start.ledger.as_ref();
+    let continues = ledger.is_some_and(|ledger| ledger.open.facts.run.continues);
     let ledger = if any || continues && events.with_counts(Counts::exit) == Exit::Complete {
-        let lookup = match &start.ledger {
-            Some(ledger) => ledger.open.lookup()?,
-            None => Lookup::nowhere(),
-        };
-        let lookup = Arc::new(Mutex::new(lookup));
+        let lookup = Arc::new(Mutex::new(look_up_in_run(start.ledger.as_ref())?));
         run.signals.run_starts(SignalReach {
             stops: start.stops.0.clone(),
             last_words: start.ledger.as_ref().map(PreparedLedger::last_words),
             ask_progress: Box::new(progress.asker()),
         });
-        let answering = (start.client, start.gate);
         let stops = start.stops.0.clone();
         let new_requests = new_requests(&run, start.ledger.as_ref(), start.count.as_ref());
-        let (ledger, engine) =
-            start_engine(&run, start.ledger, answering, new_requests, &events, stops)?;
+        let (ledger, engine) = start_engine(
+            &run,
+            start.ledger,
+            start.client,
+            start.gate,
+            new_requests,
+            &events,
+            stops,
+        )?;
         // Has the ledger remember the report, so that the same command replaces it.
         let record = recorder(ledger.as_ref(), parts.first().and_then(RunPart::real_input));
         let report = run.files.report.take();
@@ -164,10 +167,10 @@ impl Turns<'_> {
         let end = run_rows(self.runtime, self.engine, stages, &mut self.stops, record)?;
         let stats = events.with_counts(Clone::clone);
         let rows = stats.of_rows().since(earlier);
-        let of_part = { end.error.as_ref() }.filter(|_| stats.cancelled.is_none_or(is_of_input));
-        let input = (&part.input, &opened);
+        let error = end.error.as_ref();
+        let of_part = error.filter(|_| stats.cancelled.is_none_or(is_of_input));
         self.ended
-            .add_run(input, end.written, rows, &stats, of_part);
+            .add_run(&part.input, &opened, end.written, rows, &stats, of_part);
         self.ended.tally = end.tally;
         match (end.error, stats.cancelled) {
             (error, Some(_)) => self.ended.error = error,
@@ -250,7 +253,8 @@ fn new_requests(
 fn start_engine(
     run: &PreparedRun,
     ledger: Option<PreparedLedger>,
-    (client, gate): (Client, Gate),
+    client: Client,
+    gate: Gate,
     new_requests: Option<u64>,
     events: &Events,
     stops: UnboundedSender<Stop>,

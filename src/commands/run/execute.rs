@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::signals::RecordFailure;
-use super::super::text::SummaryFile;
 use super::announce::announce;
 use super::drive::drive;
 use super::prepare::{identity_of, metrics_file, prepare};
 use crate::base::error::{Error, Exit, Result};
 use crate::base::own_file::Readers;
+use crate::commands::signals::RecordFailure;
+use crate::commands::text::SummaryFile;
 use crate::config::{RunConfig, WatchConfig};
 use crate::observe::{LogLine, RunIdentity, RunSummary, end_log, ended_by, write_json};
 use crate::telemetry::counts::Counts;

@@ -9,18 +9,19 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use super::super::files::{
-    LockWait, NamedFile, Targets, check_name, is_finished, is_newer, output_directory,
-    refuse_clashes, refuse_outdated, rejects_beside, rejects_of,
-};
-use super::super::inputs::{find_inputs, name_of, open_users, path_of, read_past};
-use super::super::text::SummaryFile;
 use super::ledger::{PreparedLedger, ledger_account, reading};
 use crate::analysis::PastVerdicts;
 use crate::base::error::{Error, Result};
 use crate::base::money::Money;
 use crate::base::own_file::Readers;
 use crate::base::text::{quoted, shown};
+use crate::commands::files::LockWait;
+use crate::commands::files::{
+    NamedFile, Targets, check_name, is_finished, is_newer, output_directory, refuse_clashes,
+    refuse_outdated, rejects_beside, rejects_of,
+};
+use crate::commands::inputs::{find_inputs, name_of, open_users, path_of, read_past};
+use crate::commands::text::SummaryFile;
 use crate::config::{FilesConfig, LedgerConfig};
 use crate::input::{Input, Opened, Reader, ReaderSettings, refuse_missing};
 use crate::ledger::{self, LedgerSettings, OutputState, Reuse, ServerWait};
@@ -125,10 +126,12 @@ impl Files {
         if let [only] = &*inputs {
             refuse_missing(&only.file.input)?;
         }
-        let directory = { config.directory.as_deref() }
-            .map(output_directory)
-            .transpose()?;
-        let selection = { inputs.first() }.map_or_else(Selection::default, |it| it.selection);
+        let directory = config.directory.as_deref();
+        let directory = directory.map(output_directory).transpose()?;
+        let selection = inputs
+            .first()
+            .map(|input| input.selection)
+            .unwrap_or_default();
         let mut parts = Vec::with_capacity(inputs.len());
         for input in inputs {
             let output = match &directory {
@@ -250,8 +253,11 @@ impl Files {
     /// # Errors
     /// Exit code 2: it cannot be used.
     fn look_at(&self, part: &mut RunPart, plan: Plan, is_only: bool) -> Result<Turn> {
-        let in_directory = { part.output.as_deref() }.filter(|_| self.directory.is_some());
-        if let Some(output) = in_directory.filter(|output| !self.again && is_finished(output)) {
+        if let Some(output) = &part.output
+            && self.directory.is_some()
+            && !self.again
+            && is_finished(output)
+        {
             part.rejects = rejects_of(output);
             return Ok(Turn::Skip);
         }
@@ -421,8 +427,8 @@ impl Files {
                     Ok(()) => {}
                 }
             }
-            self.summary =
-                { summary.map(|path| SummaryFile::create(path, readers)) }.transpose()?;
+            let summary = summary.map(|path| SummaryFile::create(path, readers));
+            self.summary = summary.transpose()?;
             if let (true, [RunPart { turn, .. }]) = (is_only, &mut *parts)
                 && let Turn::Run(only) = turn
             {

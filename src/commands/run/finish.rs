@@ -3,8 +3,6 @@
 
 use std::path::{Path, PathBuf};
 
-use super::super::inputs::{no_rows, none_chosen, path_of};
-use super::super::text::SummaryFile;
 use super::files::{Files, RunPart, Turn};
 use super::ledger::{explain, patience, settle};
 use super::prepare::PreparedRun;
@@ -12,6 +10,8 @@ use crate::analysis::RowTally;
 use crate::base::error::{Error, Exit, Result};
 use crate::base::meter::FileHashes;
 use crate::base::text::shown;
+use crate::commands::inputs::{no_rows, none_chosen, path_of};
+use crate::commands::text::SummaryFile;
 use crate::config::WatchConfig;
 use crate::input::{Input, Opened, ReaderSettings};
 use crate::ledger::RunningLedger;
@@ -39,11 +39,14 @@ pub(super) fn finish(
     let accepted = run.config.budget.accept_failures;
     let counts = events.with_counts(Clone::clone);
     let shown_counts = || counts.as_of(events.elapsed(), identity.tariff.as_ref());
-    let exit = { counts.accepted(accepted) }.map_or_else(|| counts.exit(), |_| Exit::Complete);
+    let exit = match counts.accepted(accepted) {
+        Some(_) => Exit::Complete,
+        None => counts.exit(),
+    };
     let is_remembered = ledger.is_some() && run.lock.is_some();
     let error = ended.error.take();
     let error = error.map(|error| explain(error, is_remembered, &counts));
-    let left = { ledger.as_ref() }.map_or(LedgerLeft::Nothing, |ledger| settle(ledger, &counts));
+    let left = ledger.as_ref().map(|ledger| settle(ledger, &counts));
     let input = std::mem::take(&mut ended.input);
     let is_all = files.selection.is_everything() || counts.state.input_end == Some(InputEnd::Whole);
     let tally = ended.tally.take();
@@ -61,8 +64,8 @@ pub(super) fn finish(
         blake3: ended
             .only()
             .map_or_else(FileHashes::default, |part| part.blake3.clone()),
-        ledger: left,
-        sandbox_billed: { run.stand_in }.map(|stand_in| stand_in.stop().billed),
+        ledger: left.unwrap_or(LedgerLeft::Nothing),
+        sandbox_billed: run.stand_in.map(|stand_in| stand_in.stop().billed),
         ..RunSummary::new(&identity, shown_counts(), exit)
     };
     tell_summary(&summary, files.summary, &watch);
@@ -82,7 +85,9 @@ pub(super) fn finish(
         exit_code: exit.code(),
         counts: Box::new(shown_counts()),
     };
-    { end_log(last) }.iter().for_each(|lacks| warn(lacks));
+    if let Some(lacks) = end_log(last) {
+        warn(&lacks);
+    }
     // The last act: the same command continues a run that is killed before, and makes no call for a row that has its verdict.
     if let Some(ledger) = ledger {
         ledger.finish(patience(&counts));
@@ -212,7 +217,8 @@ impl EndedFiles {
     /// A part whose rows ran, and the counts after them. `error` says why it broke.
     pub(super) fn add_run(
         &mut self,
-        (input, opened): (&ReaderSettings, &Opened),
+        input: &ReaderSettings,
+        opened: &Opened,
         written: Written,
         rows: RowCounts,
         counts: &Counts,
@@ -249,7 +255,7 @@ impl EndedFiles {
             output: written.output,
             rejects: written.rejects,
             blake3: FileHashes {
-                input: { opened.meter.hash() }.filter(|_| is_whole),
+                input: opened.meter.hash().filter(|_| is_whole),
                 ..*written.hashes
             },
             rows,

@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, HashSet};
 use foldhash::fast::RandomState;
 use serde::Serialize;
 
-use super::super::files::refuse_outdated;
-use super::super::inputs::{open_users, path_of, read_ahead};
 use super::files::{Files, RunPart, Turn};
 use crate::analysis::CountedRows;
 use crate::base::error::Result;
 use crate::base::money::Tariff;
+use crate::commands::files::refuse_outdated;
+use crate::commands::inputs::{open_users, path_of, read_ahead};
 use crate::fields::{Finding, Noticed};
 use crate::input::{Opened, Reader, ReaderSettings};
 use crate::ledger::{KnownOutcome, LedgerFacts, Lookup};
@@ -230,7 +230,7 @@ impl CountedFile {
         let input = &settings.file.input;
         Self {
             name: input.shown(),
-            input: { input.path() }.map(|path| path.to_string_lossy().into_owned()),
+            input: input.path().map(|path| path.to_string_lossy().into()),
             part: settings.selection.words(),
             ..Self::default()
         }

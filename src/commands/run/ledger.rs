@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::files::{LockWait, full_disk};
 use crate::base::error::{Error, Result};
 use crate::base::text::shown;
+use crate::commands::files::{LockWait, full_disk};
 use crate::ledger::{
-    CallLimit, LedgerAccount, LedgerSettings, OpenLedger, OutputLock, OutputState, ReadAnswer,
-    Reuse, RunEnd, RunningLedger,
+    CallLimit, LedgerAccount, LedgerSettings, Lookup, OpenLedger, OutputLock, OutputState,
+    ReadAnswer, Reuse, RunEnd, RunningLedger,
 };
 use crate::observe::LedgerLeft;
 use crate::output::{DurableFile, Replace, partial_of};
@@ -154,6 +154,14 @@ impl PreparedLedger {
     }
 }
 
+/// Looks rows up in the ledger; without one, in none.
+///
+/// # Errors
+/// It cannot be read.
+pub(super) fn look_up_in_run(ledger: Option<&PreparedLedger>) -> Result<Lookup> {
+    ledger.map_or_else(|| Ok(Lookup::nowhere()), |ledger| ledger.open.lookup())
+}
+
 /// How long closing the ledger may take when a service manager waits: all that ends a run takes less than 30 s together.
 const LAST_COMMIT: Duration = Duration::from_millis(1_500);
 /// How long it may take otherwise: a large log is merged into the database first. Ctrl-C stops it.
@@ -170,8 +178,12 @@ pub(super) fn recorder(
             return;
         };
         // They keep these names if another program has put a file at their path.
-        let partials = { files.iter() }.map(|(path, state)| (partial_of(path), state.clone()));
-        let files: Vec<_> = files.iter().cloned().chain(partials).collect();
+        let partial = |(path, state): &DurableFile| (partial_of(path), state.clone());
+        let files: Vec<_> = files
+            .iter()
+            .cloned()
+            .chain(files.iter().map(partial))
+            .collect();
         record(&files, input.as_deref());
     }
 }

@@ -7,9 +7,6 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::super::files::LockWait;
-use super::super::inputs::refuse_stream;
-use super::super::signals::{RecordFailure, StopSignals};
 use super::before_paying::{before_paying, expected};
 use super::files::{Files, RunPart};
 use super::first_pass::FirstCount;
@@ -20,6 +17,9 @@ use crate::base::money::Money;
 use crate::base::own_file;
 use crate::base::secret::Secret;
 use crate::base::text::shown;
+use crate::commands::files::LockWait;
+use crate::commands::inputs::refuse_stream;
+use crate::commands::signals::{RecordFailure, StopSignals};
 use crate::config::{
     DEFAULT_CONCURRENCY, KeySource, PaceConfig, RunConfig, ServiceConfig, WatchConfig,
 };
@@ -95,20 +95,20 @@ pub(super) fn prepare(config: RunConfig, record: &RecordFailure) -> Result<(Prep
     let endpoint = client.endpoint.clone();
     let client = Client::new(client)?;
     identity.endpoint = Some(endpoint.to_string());
-    let of_user =
-        { found.and_then(|it| it.location.file()) }.filter(|_| config.ledger.named.is_none());
+    let of_user = found.and_then(|it| it.location.file());
+    let of_user = of_user.filter(|_| config.ledger.named.is_none());
     files.make_directories(of_user)?;
     let server_wait = ServerWait::new(config.pace.max_wait);
     let open = |settings| {
-        let mut settings = of_run(settings, &config, &client);
-        (settings.in_flight, settings.wait) = (concurrency, server_wait.clone());
+        let settings = of_run(settings, &config, &client, concurrency, &server_wait);
         PreparedLedger::open(&settings, account.sandbox, &wait)
     };
     let mut ledger = settings.map(open).transpose()?;
     let (count, unused) = before_paying(&mut files, &config, &account, ledger.as_mut())?;
     let unclear = files.read_replaced(config.policy.thresholds(), ledger.as_ref())?;
-    identity.expected = { count.as_ref() }.map(|count| expected(count, identity.tariff.as_ref()));
-    let metrics = { config.watch.metrics.clone() }
+    identity.expected = expected(count.as_ref(), identity.tariff.as_ref());
+    let metrics = config.watch.metrics.clone();
+    let metrics = metrics
         .map(|path| metrics_file(path, identity.clone()))
         .transpose()?;
     files.open(ledger.as_mut(), config.watch.summary.as_deref(), &wait)?;
@@ -161,12 +161,21 @@ fn find_files(
 }
 
 /// The settings of a ledger with what it must know of a run's settings.
-fn of_run(settings: LedgerSettings, config: &RunConfig, client: &Client) -> LedgerSettings {
+fn of_run(
+    settings: LedgerSettings,
+    config: &RunConfig,
+    client: &Client,
+    in_flight: NonZeroUsize,
+    wait: &ServerWait,
+) -> LedgerSettings {
+    let tariff = config.budget.price.as_ref();
     LedgerSettings {
         read: reading(&config.captured, client.keys()),
         longest_call: client.longest_call(),
+        in_flight,
+        wait: wait.clone(),
         limits: config.call_limits.clone(),
-        price: { config.budget.price.as_ref() }.map_or(Money::default(), |it| it.price),
+        price: tariff.map_or(Money::default(), |tariff| tariff.price),
         ..settings
     }
 }

@@ -10,9 +10,9 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
-use super::super::signals::spawn;
 use crate::analysis::RowTally;
 use crate::base::error::{Error, Result};
+use crate::commands::signals::spawn;
 use crate::engine::{self, Engine, Read, Stop, WindowSize, Write};
 use crate::input::Reader;
 use crate::ledger::Lookup;

@@ -10,11 +10,11 @@ use std::time::Duration;
 use bytes::BytesMut;
 use tempfile::TempDir;
 
-use super::super::super::signals::runtime;
-use super::super::ledger::run_end;
-use super::super::threads::{RowStages, RowsEnd, run_rows};
 use crate::base::error::Exit;
 use crate::base::own_file::Readers;
+use crate::commands::run::ledger::run_end;
+use crate::commands::run::threads::{RowStages, RowsEnd, run_rows};
+use crate::commands::signals::runtime;
 use crate::engine::{Fixture, directory, ledger};
 use crate::fields::UserRequest;
 use crate::input::{Compose, Input, Reader, ReaderSettings};
