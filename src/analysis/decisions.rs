@@ -88,7 +88,7 @@ pub(crate) struct Drift {
     approve: DecisionCounts,
     /// What became of those to review.
     review: DecisionCounts,
-    /// What became of those that were blocked.
+    /// The decisions now on rows that were blocked.
     block: DecisionCounts,
 }
 

@@ -45,7 +45,7 @@ pub(crate) struct PairingCounts {
 }
 
 impl PastVerdicts {
-    /// What a row is recognised by; `None` if it has no key.
+    /// The hash by which a row is recognised; `None` if it has no key.
     fn hash(&self, key: &str) -> Option<u64> {
         let key = key.trim();
         (!key.is_empty()).then(|| self.hasher.hash_one(key))

@@ -20,7 +20,7 @@ pub(crate) struct PastVerdict {
     pub(crate) score: Option<Score>,
 }
 
-/// What was counted of rows.
+/// The counts of rows.
 #[derive(Debug, Clone)]
 pub(crate) struct RowTally {
     /// Those of today; `None` if decisions are made by level.
@@ -29,7 +29,7 @@ pub(crate) struct RowTally {
     pub(crate) decisions: DecisionCounts,
     /// Rows that have a score, but not a decision.
     pub(crate) undecided: u64,
-    /// Rows whose decision is not the one that the thresholds make of their score.
+    /// Rows whose decision differs from that of the thresholds.
     pub(crate) decided_otherwise: u64,
     /// The scores, by decision.
     pub(crate) scores: Bins,
@@ -41,7 +41,7 @@ pub(crate) struct RowTally {
     pub(crate) drift: DriftTally,
 }
 
-/// What was counted of rows that had a verdict before.
+/// The counts of rows that had a verdict before.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DriftTally {
     /// Decisions before and now.

@@ -47,14 +47,14 @@ pub(crate) struct ThresholdStep<'a> {
     pub(crate) is_review_max: bool,
 }
 
-/// A pair of thresholds as they are written, and what it would do.
+/// A pair of thresholds as they are written, and the decisions that it would make.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub(crate) struct ThresholdPair<'a> {
     /// Approve up to this score.
     pub(crate) approve_max: &'a str,
     /// Review up to this score; never below the first.
     pub(crate) review_max: &'a str,
-    /// What it would do.
+    /// The decisions.
     #[serde(flatten)]
     pub(crate) outcomes: DecisionCounts,
     /// Both are today's.

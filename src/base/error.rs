@@ -8,7 +8,7 @@ use std::path::Path;
 
 use crate::base::text::printable;
 
-/// How a run ended: what the exit code says.
+/// How a run ended, as the exit code says it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     /// Every row has a verdict and a decision.

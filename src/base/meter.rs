@@ -1,12 +1,12 @@
-//! Readers and writers whose bytes are counted and hashed as they pass. They are the bytes of the file or the pipe, compressed or
-//! not, so that `b3sum` gives the same hash. What they mean is not known here.
+//! Counts and hashes the bytes that pass through readers and writers: those of the file itself, compressed or not, so that
+//! `b3sum` gives the same hash. It must not know what the bytes mean.
 
 use std::io::{self, Read, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-/// What has passed. Clones share it.
+/// Counts and hashes bytes. Clones share the counter.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Meter(Arc<Mutex<PassedBytes>>);
 
@@ -21,7 +21,7 @@ struct PassedBytes {
 }
 
 impl Meter {
-    /// A reader or writer whose bytes this meter sees.
+    /// Puts this meter over a reader or writer.
     pub(crate) const fn over<T>(self, inner: T) -> Metered<T> {
         Metered { inner, meter: self }
     }
@@ -90,7 +90,7 @@ impl<T: Write> Write for Metered<T> {
     }
 }
 
-/// The hashes of what a run has read to its end and of what it has completed, for programs.
+/// The hashes of the files that a run read to the end or completed, for programs.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct FileHashes {
     /// Of the input.

@@ -1,4 +1,4 @@
-//! Exact amounts of money: what a call costs, what a run may cost, and what it has cost.
+//! Exact amounts of money: prices, budgets and costs.
 //!
 //! Amounts are whole numbers of billionths, so nothing is ever rounded, except that a budget divided by a price is rounded
 //! down to whole calls. This file knows nothing of calls but their number.
@@ -31,10 +31,10 @@ pub(crate) struct Money {
     pub(crate) billionths: u128,
 }
 
-/// What a call costs, more than nothing, and in which currency.
+/// The price of a call, above zero, with its currency.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Tariff {
-    /// Of a call.
+    /// The price of a call.
     pub(crate) price: Money,
     /// The unit of all amounts, which is only shown: `EUR`, `$`, `credits`; `None` where the user names none.
     pub(crate) currency: Option<String>,
@@ -69,7 +69,7 @@ impl Money {
         }
     }
 
-    /// How many whole calls a budget still pays for at this price, of which so much is spent.
+    /// How many whole calls the rest of a budget pays for at this price, after `spent`.
     pub(crate) fn calls_for(self, budget: Self, spent: Self) -> u64 {
         let left = budget.billionths.saturating_sub(spent.billionths);
         let calls = left.checked_div(self.billionths).unwrap_or(0);

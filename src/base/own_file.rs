@@ -2,7 +2,7 @@
 //! anything else. And small files that people have made for it.
 //!
 //! Something else under such a name may lead anywhere. So links are not followed, and a hard link, a pipe or a device is
-//! refused. Nothing here knows what is written. Also where a file is, and which one it is, whatever its name.
+//! refused. Nothing here knows what is written. Also the directory and the identity of a file.
 
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Read as _, Write as _};
@@ -17,12 +17,12 @@ use tempfile::NamedTempFile;
 use super::error::Error;
 use super::text::shown;
 
-/// How the name of a file starts and ends that will take the place of another one, with six random letters or digits in between.
+/// The start and the end of a temporary file's name, around six random letters or digits.
 const TEMPORARY: (&str, &str) = (".rescore-", ".tmp");
-/// After this time without a change, nothing writes to such a file any more.
+/// After this time without a change, nobody writes to a temporary file any more.
 const ABANDONED: Duration = Duration::from_secs(60 * 60);
 
-/// Why a file with a name of ours cannot be one that we created.
+/// Why a file cannot be one that we created.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct NotOurs(&'static str);
@@ -113,8 +113,8 @@ pub(crate) fn read_small(path: &Path) -> io::Result<Vec<u8>> {
     Ok(content)
 }
 
-/// A file without content beside the one at `path`, whose place it can take. It is created with this mode, as far as the
-/// process's umask allows, and removed when it is dropped.
+/// An empty temporary file beside the one at `path`, which it can replace. It gets this mode, as far as the process's umask
+/// allows, and is removed when it is dropped.
 ///
 /// # Errors
 /// No file can be made there.
@@ -124,14 +124,14 @@ pub(crate) fn beside(path: &Path, mode: u32) -> io::Result<NamedTempFile> {
         .tempfile_in(directory_of(path))
 }
 
-/// What makes files that take the place of others.
+/// The builder of temporary files that replace others.
 pub(crate) fn temporary() -> tempfile::Builder<'static, 'static> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(TEMPORARY.0).suffix(TEMPORARY.1);
     builder
 }
 
-/// Whether a file has the name of such a file. `.rescore-ledger` may be somebody's own.
+/// Whether this is the name of a temporary file. `.rescore-ledger` may be somebody's own.
 fn is_temporary(name: &str) -> bool {
     let random = name
         .strip_prefix(TEMPORARY.0)
@@ -139,7 +139,7 @@ fn is_temporary(name: &str) -> bool {
     random.is_some_and(|it| it.len() == 6 && it.bytes().all(|byte| byte.is_ascii_alphanumeric()))
 }
 
-/// Removes files that a kill or a power cut has kept from taking the place of another one.
+/// Removes temporary files that a kill or a power cut has left.
 fn remove_abandoned(directory: &Path) {
     let files = fs::read_dir(directory).into_iter().flatten().flatten();
     for file in files.filter(|file| file.file_name().to_str().is_some_and(is_temporary)) {
@@ -178,7 +178,7 @@ pub(crate) fn cannot_make(path: &Path, error: Error) -> Error {
     }
 }
 
-/// What paths have that mean something to a shell or another program, and that no file system knows.
+/// Marks in paths that mean something to a shell or another program, but not to a file system.
 #[rustfmt::skip]
 const NOT_EXPANDED: [(&str, &str); 3] = [
     ("~", "`~` is not expanded in quotes, in a settings file or after `=`: write the path of the home directory"),
@@ -225,7 +225,7 @@ fn user_name(user: u32) -> String {
     names.next().unwrap_or_else(|| format!("user {user}"))
 }
 
-/// Why what is in a file cannot be believed: anybody, or somebody who shares no group with this user, may have written it.
+/// Why the content of a file cannot be trusted: anybody, or somebody who shares no group with this user, may have written it.
 pub(crate) fn not_trusted(file: &Metadata) -> Option<String> {
     use rustix::process::{getegid, geteuid, getgroups};
     let (user, owner, group) = (geteuid(), file.uid(), file.gid());
@@ -249,16 +249,16 @@ pub(crate) fn not_trusted(file: &Metadata) -> Option<String> {
 /// The bits of a file's owner, who can read and write it.
 pub(crate) const OWNER: u32 = 0o600;
 
-/// Who may read and write a file: its permission bits, and the group that they are about.
+/// Who may read and write a file: its permission bits, and the group for which they hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Readers {
     mode: u32,
-    /// `None`: they are about any group.
+    /// `None`: they hold for any group.
     group: Option<u32>,
 }
 
 impl Readers {
-    /// Everybody, less what the process's umask takes away.
+    /// Everybody, as far as the process's umask allows.
     pub const EVERYBODY: Self = Self::of_any_group(0o666);
 
     /// Those of a file whose group does not matter.
@@ -285,7 +285,7 @@ impl Readers {
         Ok(Self { mode, ..self })
     }
 
-    /// Those of both. What the owner may do is left as it is.
+    /// Readers who are in both. The owner's permissions stay.
     #[must_use]
     pub(crate) fn and(self, other: Self) -> Self {
         let group = self.group.or(other.group);

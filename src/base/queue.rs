@@ -1,5 +1,5 @@
-//! What waits for a thread of its own to write it, so that a terminal or a disk that hangs delays nobody else. What is written,
-//! and where, is not known here.
+//! A queue whose items a thread of its own writes, so that a terminal or a disk that hangs delays nobody else. It must not know
+//! what is written, or where.
 
 use std::io;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ impl<T: Send + 'static> Queue<T> {
         (Self { sender, waiting }, items)
     }
 
-    /// Queues an item, unless the sizes of those that wait add up to `most` already. Returns whether it did.
+    /// Queues an item, unless items of `most` bytes or more are waiting. Returns whether it did.
     pub(crate) fn put(&self, item: T, size: usize, most: usize) -> bool {
         let has_room = self.waiting.load(Ordering::Relaxed) < most;
         if has_room {

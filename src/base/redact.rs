@@ -1,4 +1,4 @@
-//! Finds in a text what it must not show: a key, or a part of what is known of a person, in whatever form the text repeats it.
+//! Finds in a text what it must not show: a key or a part of a person's data, in whatever form.
 //!
 //! Texts are compared without case and punctuation, as written and with escapes undone. Nothing here knows where a text comes
 //! from, or what is shown in its place.
@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD_NO_PAD;
 /// A shorter base64 text could be an ordinary word.
 const SHORTEST_ENCODED: usize = 8;
 
-/// So many letters and digits in a row give a person's value away wherever they are …
+/// This many letters and digits in a row give a person's value away anywhere …
 const PART: usize = 5;
 /// … unless the value itself is shorter, down to this: fewer are in many words.
 const SHORTEST_PART: usize = 4;

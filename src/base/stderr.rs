@@ -50,7 +50,7 @@ pub(crate) fn say_progress(line: &str) {
     put(Text::Words(safe(line)), MAX_PROGRESS);
 }
 
-/// Draws these lines over those that were drawn before; no lines at all clear them. Each line must fit the terminal.
+/// Draws these lines over the previous ones; an empty list clears them. Each line must fit the terminal.
 pub(crate) fn draw(lines: &[String]) {
     let lines: Vec<_> = lines.iter().map(|line| printable(line)).collect();
     put(Text::Picture(lines), MAX_PROGRESS);

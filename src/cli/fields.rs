@@ -78,7 +78,7 @@ impl FieldArgs {
     /// What values must be like, and what stands for one that is empty.
     ///
     /// # Errors
-    /// A default that has no effect or is given twice, or with which no row could be sent.
+    /// A default has no effect, is given twice, or would make every row invalid.
     pub(super) fn rules(&self) -> Result<FieldRules> {
         let mut rules = FieldRules {
             region: self.phone_region,
@@ -123,7 +123,7 @@ impl ColumnArgs {
     /// The columns that we write, and where those of `--column` come from.
     ///
     /// # Errors
-    /// Two of them would have the same name.
+    /// Two columns would have the same name.
     pub(super) fn added(&self) -> Result<(AddedColumns, Vec<Pointer>)> {
         let captured = self.column.iter().map(|(name, _)| name.as_str());
         let columns = AddedColumns::new(&self.prefix, captured, self.reason_column.as_deref());

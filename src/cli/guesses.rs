@@ -10,11 +10,11 @@ use clap::{Arg, Command, Error};
 use crate::base::text::shown;
 use crate::ledger::without_secrets;
 
-/// The options and commands of other programs, a line for each meaning: what is typed, and behind a colon what does here what it
-/// is for. Nothing that pays again for what is paid for is named without saying so.
+/// Options and commands of other programs, a line for each meaning: what people type, and after the colon what rescore has
+/// instead. An option that pays again says so.
 const MEANT: &str = include_str!("guesses.txt");
 
-/// Arguments that clap refuses, with what was meant in place of clap's own suggestions.
+/// Replaces clap's suggestions for arguments that it refuses by our own.
 pub(super) fn with_meaning(mut error: Error, commands: &Command, typed: &[OsString]) -> Error {
     let wrong = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.clone()),
@@ -62,7 +62,7 @@ pub(super) fn with_meaning(mut error: Error, commands: &Command, typed: &[OsStri
     error
 }
 
-/// The run that is meant where a file stands in the place of a command.
+/// The command line that was meant when a file stands in the place of a command.
 fn run_of(file: &str, typed: &[OsString]) -> String {
     let words = typed.iter().skip(1).map(Path::new).map(as_typed);
     let words = words.collect::<Vec<_>>();
@@ -76,7 +76,7 @@ fn run_of(file: &str, typed: &[OsString]) -> String {
     format!("`rescore run {words}{output}` scores the users of a file")
 }
 
-/// What is meant by an option that a command does not have, with the dashes in front of it; these it has.
+/// The suggestion for an unknown option of a command; `options` are those that it has.
 pub(super) fn option<'a>(
     wrong: &str,
     options: impl Iterator<Item = &'a str>,
@@ -91,7 +91,7 @@ pub(super) fn option<'a>(
     }
 }
 
-/// What is meant by a command that there is not, among those of this one.
+/// The suggestion for an unknown command among the subcommands of this one.
 fn command(wrong: &str, known: &Command) -> String {
     let names: Vec<_> = known.get_subcommands().map(Command::get_name).collect();
     if let Some(meaning) = meaning(wrong) {
@@ -103,7 +103,7 @@ fn command(wrong: &str, known: &Command) -> String {
     }
 }
 
-/// What does here what this option or command of other programs is for.
+/// What rescore has instead of this option or command of other programs.
 fn meaning(typed: &str) -> Option<&'static str> {
     let mut all = MEANT.lines().filter_map(|line| line.split_once(": "));
     let meant = all.find(|(words, _)| words.split(' ').any(|word| word == typed));

@@ -1,4 +1,4 @@
-//! What the help shows beside the options: examples, exit codes, and which options its one page has. Manual pages and
+//! The help's texts beside the options: examples, exit codes, and which options fit on its one page. Manual pages and
 //! completions are made from the same command line.
 
 use clap::Command;
@@ -96,7 +96,7 @@ pub(super) fn completions(shell: Shell, mut command: Command) -> String {
     String::from_utf8_lossy(&script).into_owned()
 }
 
-/// The command of which manual pages are made.
+/// The command from which manual pages are made.
 pub(super) fn with_pages(command: Command) -> Command {
     let mut command = command.disable_help_subcommand(true);
     command.build();

@@ -163,7 +163,7 @@ fn users(arguments: &ForgetArgs, file: &Path) -> Result<ReaderSettings> {
         file: arguments.format.file(input)?,
         assignments: arguments.fields.assignments()?,
         rules,
-        // Nothing is written, so there are no columns of ours.
+        // Nothing is written, so no columns are added.
         columns: AddedColumns::default(),
         // A row that cannot have been sent does no harm here.
         judges_first_rows: false,

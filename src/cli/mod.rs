@@ -1,7 +1,6 @@
-//! What a person types, turned once into a valid config.
+//! Turns what a person types into a valid config, once.
 //!
-//! What is wrong with arguments, variables and the settings file by themselves is refused here; `commands` refuses what only
-//! a look at other files can show. Besides this module only `config` names clap, as the options of a stage are
+//! Mistakes in arguments, variables and the settings file are refused here; `commands` refuses what only other files can show. Besides this module only `config` names clap, as the options of a stage are
 //! declared there, and nothing below knows of arguments or variables.
 
 mod fields;

@@ -1,7 +1,6 @@
-//! The command line with its subcommands, and what comes of it: the one place where arguments, variables and the settings file
-//! are brought together.
+//! The command line with its subcommands: the one place where arguments, variables and the settings file come together.
 //!
-//! Nothing is opened: what is in the settings file is passed as text.
+//! Nothing is opened here: `program` reads the settings file.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -113,7 +112,7 @@ impl From<Error> for ParseFailure {
 /// Reads arguments, variables, the settings file and the key. `read` gives the text of the settings file.
 ///
 /// # Errors
-/// What is wrong with them, or the help that was asked for.
+/// A mistake in them, or the help that was asked for.
 pub(crate) fn parse(
     arguments: &[OsString],
     read: ReadText<'_>,
@@ -234,8 +233,7 @@ fn finished(command: clap::Command) -> clap::Command {
     command.mut_args(finish).mut_subcommands(finished)
 }
 
-/// Whether arguments ask for JSON on standard error: then even their own errors are reported in it. What a settings file asks
-/// for is known only when it has been read.
+/// Whether arguments ask for JSON on standard error: then even errors about them are JSON. A settings file may ask for it later.
 pub(crate) fn asks_for_json(arguments: &[OsString]) -> bool {
     let [_, command, typed @ ..] = arguments else {
         return false;

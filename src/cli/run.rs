@@ -69,7 +69,7 @@ pub(super) struct RunArgs {
     /// Ask again about every row
     #[arg(long, conflicts_with = "max_age", help_heading = LEDGER)]
     fresh: bool,
-    /// Ask again also about failed rows whose call was or may have been billed
+    /// Also retry failed rows that were or may have been billed
     ///
     /// Other rows without a verdict are asked about again by any run. The results are put in their places.
     #[arg(long, conflicts_with_all = ["fresh", "max_age", "limit", "sample"], help_heading = LEDGER)]
@@ -153,7 +153,7 @@ impl RunArgs {
         }
     }
 
-    /// Whether a file is refused whose first rows all fail for the same reason.
+    /// Whether to refuse a file whose first rows all fail for the same reason.
     pub(super) fn judges_first_rows(&self) -> bool {
         let budget = &self.budget;
         !budget.keep_going && !budget.accept_failures.is_some_and(Tolerance::is_everything)

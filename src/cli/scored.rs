@@ -46,7 +46,7 @@ impl ScoredArgs {
 }
 
 const WHAT_IF: &str = "What other thresholds would do";
-/// What is only for written rows.
+/// Options that only make sense if rows are written.
 const OF_ROWS: [&str; 4] = ["output", "changes", "overwrite", "summary"];
 
 #[derive(Debug, Args)]

@@ -101,7 +101,7 @@ impl ServiceArgs {
         id.filter(|id| !id.trim().is_empty())
     }
 
-    /// Names everything that is missing together, so that it is not found out piece by piece.
+    /// Names everything that is missing in one error, not piece by piece.
     fn missing(&self, key: bool) -> Error {
         let (flag, variable, base) = self.address();
         let (address, id) = (format!("{flag} URL"), self.service_id());

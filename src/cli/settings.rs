@@ -1,6 +1,6 @@
 //! Where options get their values from beside the command line: a settings file with profiles, and a few variables.
 //!
-//! The settings of the file become arguments in front of those that are typed, unless the option is typed or in a variable.
+//! The file's settings become arguments in front of the typed ones, unless the command line or the environment sets them.
 //! Nothing is read here: `program` passes the text of the file.
 
 use std::ffi::OsString;
@@ -25,8 +25,8 @@ use crate::verdict::Decision;
 /// Options that cannot be in the file: they say which file it is, or ask for help.
 const NEVER: [&str; 4] = ["config", "profile", "help", "help-all"];
 
-/// What says which files are written. It has the same names in `run`, whose paid output no other command may replace, so
-/// `decide` and `report` take it only as typed.
+/// Options that say which files are written. `run` has the same names, and no other command may replace its paid output, so
+/// `decide` and `report` take them only from the command line.
 const WRITTEN: [&str; 4] = ["output", "changes", "overwrite", "summary"];
 
 /// Reads a settings file: its text, or `None` if there is none.
@@ -125,7 +125,7 @@ fn refuse_unknown_settings(commands: &Command, file: &SettingsFile) -> Result<()
     Err(settings_file::at(&file.path, setting.line, &what).hint(meant))
 }
 
-/// Refuses a variable that looks like one of ours and is not: a limit that was meant by it would silently not be there.
+/// Refuses an unknown variable that starts with `RESCORE_`: a mistyped limit would silently have no effect.
 ///
 /// # Errors
 /// Exit code 2: there is one.
@@ -147,8 +147,7 @@ pub(super) fn refuse_unknown_variables(commands: &Command) -> Result<()> {
     })
 }
 
-/// Where the values come from that were not typed: from variables, and from a settings file that may have been written long
-/// ago.
+/// The origins of values that were not typed: variables, and a settings file that may have been written long ago.
 #[derive(Debug, Default)]
 pub(crate) struct Origins(Vec<OptionOrigin>);
 
@@ -161,8 +160,8 @@ struct OptionOrigin {
     place: String,
 }
 
-/// The settings of the file as arguments of this command, and where all values come from that were not typed. What is typed or
-/// in a variable takes the place of a setting, and so does what it excludes; a profile's setting does so outside of profiles.
+/// The file's settings as arguments of this command, and the origins of all values that were not typed. An option on the command
+/// line or in the environment overrides the file's setting and those that it excludes; a profile overrides the rest of the file.
 pub(super) fn elsewhere(
     command: &Command,
     given: &ArgMatches,
@@ -241,7 +240,7 @@ fn excludes(command: &Command, one: &Arg, other: &Arg) -> bool {
 }
 
 impl Origins {
-    /// The places of all options that a message names, or whose value it quotes.
+    /// The origins of all options that a message names, or whose value it quotes.
     fn of_named_in(&self, message: &str) -> impl Iterator<Item = String> {
         let is_of_name = |c: char| c.is_alphanumeric() || c == '-';
         let has_option =
@@ -264,7 +263,7 @@ impl Origins {
         error
     }
 
-    /// The error with the origins of all options that it names, and of all files.
+    /// The error with the origins of all options that it names.
     pub(crate) fn explain(&self, error: Error) -> Error {
         let message = error.report();
         self.of_named_in(&message).fold(error, Error::detail)
@@ -314,8 +313,8 @@ fn options_of(run: &Command) -> impl Iterator<Item = (&Arg, &str)> {
     named.filter(|(_, long)| !NEVER.contains(long))
 }
 
-/// The options of `rescore run` that were given in any way, by their names: what a person may read who reads the run's summary.
-/// Beside secrets, values of a field or column are left out, such as an email address. A decision says nothing of a person.
+/// The options of `rescore run` that were given in any way, by name, for the run's summary. Secrets and values of a field or
+/// column, such as an email address, are left out. A decision says nothing about a person.
 pub(super) fn given(run: &Command, matches: &ArgMatches) -> Value {
     let is_decision = |word: &str| Decision::of_word(word).is_some();
     let is_given =
@@ -346,7 +345,7 @@ fn value(arg: &Arg, matches: &ArgMatches, shown: impl Fn(&str) -> String) -> Opt
         .map(|value| shown(&value.to_string_lossy()));
     match (arg.get_action(), values.collect::<Vec<_>>()) {
         (ArgAction::Append, all) if !all.is_empty() => Some(all.into()),
-        // What is off by default, such as a prefix.
+        // An empty value, such as no prefix, is the default.
         (_, mut one) => one.pop().filter(|one| !one.is_empty()).map(Value::String),
     }
 }

@@ -1,7 +1,6 @@
 //! A settings file: the values of options, by name, and in profiles.
 //!
-//! This reads the text and says what is wrong with it, with its line. It must not know what an option means, and not where the
-//! text comes from.
+//! Parses the text and reports mistakes with their line. It must not know what an option means, or where the text comes from.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -37,8 +36,8 @@ pub(super) struct Setting {
 }
 
 impl SettingsFile {
-    /// Reads the text of the file at `path`, of which this profile is in force. All profiles are read: what is wrong in one
-    /// should not wait for the night that uses it.
+    /// Parses the text of the file at `path`, of which this profile is in force. All profiles are checked, so that a mistake does
+    /// not wait for the night that uses one.
     ///
     /// # Errors
     /// Exit code 2: it is not TOML, has no such profile, or has something else than values of options.

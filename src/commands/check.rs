@@ -1,4 +1,4 @@
-//! `rescore check`: what a run would do and cost, in words. It is the first pass of a run without the second one: the same files,
+//! `rescore check`: says what a run would do and cost. It is the first pass of a run without the second one: the same files,
 //! the same ledger, the same look-up of each row. Nothing is sent, and nothing is written.
 //!
 //! Its result has every number as programs get it, and the same in words. The reference documents every key. A value that is
@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::inputs::{no_rows, none_chosen, refuse_stream};
 use super::run::{
-    CountedFile, Counting, Files, FirstCount, Turn, count as first_count, ledger_notices,
+    CountedFile, Counting, Files, FirstCount, PartState, count as first_count, ledger_notices,
     look_up_in, paid_in,
 };
 use super::signals::Interrupts;
@@ -25,7 +25,7 @@ use crate::observe::{count, counted, named, one_line, only_of_others, tell_error
 use crate::service::Account;
 use crate::verdict::Reason;
 
-/// Checks the inputs, and prints what a run over them would do.
+/// Counts the inputs, and prints what a run would do with them.
 ///
 /// # Errors
 /// Exit code 2: the input or the ledger cannot be used. Exit code 3: standard output cannot be written.
@@ -52,7 +52,7 @@ pub(crate) fn execute(config: &CheckConfig) -> Result<Exit> {
     let is_first = facts.is_none_or(LedgerFacts::is_new);
     let (count, fits) = first_count(&mut files, &counting, config.limits, is_first)?;
     for part in &files.parts {
-        if let Turn::Unusable(error) = &part.turn {
+        if let PartState::Unusable(error) = &part.state {
             tell_error(error);
         }
     }
@@ -89,7 +89,7 @@ pub(crate) fn execute(config: &CheckConfig) -> Result<Exit> {
     Ok(exit)
 }
 
-/// The ledger that a run would use, if it keeps one, and what it would learn of it.
+/// The ledger that a run would use, if it keeps one.
 ///
 /// # Errors
 /// Exit code 2: it cannot be used.
@@ -113,7 +113,7 @@ fn look_at(
     }))
 }
 
-/// What a run would do and cost.
+/// The result of a check.
 #[derive(Serialize)]
 struct CheckResult {
     r#type: &'static str,
@@ -133,7 +133,7 @@ struct CheckResult {
     sends_nothing: Option<Error>,
 }
 
-/// What the calls cost.
+/// The cost of the calls.
 #[derive(Serialize)]
 struct CallCost {
     #[serde(flatten)]
@@ -147,7 +147,7 @@ struct CheckedLedger {
     path: String,
     /// Whose answers they are; `None` if it has none of the account.
     endpoint: Option<String>,
-    /// What a run would learn of it; `None` if there is none yet.
+    /// Its facts; `None` if there is no ledger yet.
     #[serde(skip)]
     facts: Option<LedgerFacts>,
 }
@@ -229,7 +229,7 @@ impl CheckResult {
         lines
     }
 
-    /// What a person should know besides the numbers.
+    /// Warnings beside the numbers.
     fn warnings(&self) -> Vec<String> {
         let count = &self.count;
         let is_read = |file: &&CountedFile| !file.finished && file.error.is_none();

@@ -160,7 +160,7 @@ fn what_if(file: &FileSettings, prefix: &str, today: &Thresholds, json: bool) ->
     })
 }
 
-/// The score of a row, `None` if it failed in the run; and where it has what is asked for.
+/// The score of a row, `None` if it failed in the run; and the spans of the columns that were asked for.
 fn score_of(
     row: &RawRow,
     read: RowState,

@@ -115,13 +115,13 @@ pub(in crate::commands) fn refuse_clashes(input: &Input, files: &[NamedFile<'_>]
     Ok(())
 }
 
-/// The names of files that come and go with this one: what is not complete yet, and what belongs to a ledger.
+/// The names of files that may exist beside this one: its partial file, and those of a database.
 fn companions(path: &Path) -> impl Iterator<Item = PathBuf> {
     let endings = ledger::SUFFIXES.iter().copied().chain([PARTIAL]);
     endings.map(|end| with_suffix(path, end))
 }
 
-/// Whether two paths lead to one file, or one of them to what comes with the other.
+/// Whether two paths lead to one file, or one of them to a companion of the other.
 fn is_one(one: &Path, other: &Path) -> bool {
     // Looking at a file takes far longer than looking at its name.
     let comes_with = |one: &Path, other: &Path| {
@@ -261,7 +261,7 @@ impl Targets {
         report.transpose().map_err(full_disk)
     }
 
-    /// Next to an output whose mode was narrowed by hand, the other files are as narrow.
+    /// If the output's mode was narrowed by hand, the files beside it are as narrow.
     fn beside(&self, readers: Readers) -> Readers {
         let output = self.output.as_ref();
         output.map_or(readers, |output| output.narrow(readers))
@@ -289,13 +289,13 @@ pub(in crate::commands) fn full_disk(error: Error) -> Error {
     let detail = format!("there is no space left in `{}`", shown(directory_of(file)));
     error
         .detail(detail)
-        .or_hint("free space there; then run the same command again")
+        .or_hint("free some disk space and run the same command again")
 }
 
 /// How often a lock is tried again: a shorter wait would not be noticed, and a try costs some microseconds.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How long a command waits for locks, all of them together.
+/// How long a command waits for all locks together.
 pub(in crate::commands) struct LockWait {
     longest: Option<Duration>,
     /// Whether it says that it waits.
@@ -305,7 +305,7 @@ pub(in crate::commands) struct LockWait {
 }
 
 impl LockWait {
-    /// Waits so long, or not at all.
+    /// Waits up to `longest`, or not at all.
     pub(in crate::commands) const fn new(longest: Option<Duration>, says: bool) -> Self {
         Self {
             longest,
@@ -343,7 +343,7 @@ impl LockWait {
                     .detail(format!("waited {} for it", time(longest)))
                     .hint("run the same command again later, or raise `--wait-lock`"));
             }
-            pause(left.min(LOOK));
+            pause(left.min(POLL_INTERVAL));
         }
     }
 }

@@ -24,10 +24,10 @@ use crate::row_state::{Row, RowBatch, RowState, earlier_verdict};
 use crate::service::{self, Plan};
 use crate::verdict::{Decision, Score, Thresholds};
 
-/// What a pattern has and few names have.
+/// Characters that make a name a pattern.
 const PATTERN: [char; 3] = ['*', '?', '['];
-/// As a shell matches names.
-const AS_A_SHELL: MatchOptions = MatchOptions {
+/// A shell matches names by these rules.
+const SHELL_RULES: MatchOptions = MatchOptions {
     case_sensitive: true,
     require_literal_separator: true,
     require_literal_leading_dot: true,
@@ -87,7 +87,7 @@ fn pattern(path: &Path) -> Option<&str> {
 /// The files that a pattern matches. A folder beside them was not named by anybody.
 fn matches(pattern: &str) -> Result<Vec<PathBuf>> {
     let cannot = || Error::usage(format!("cannot expand `{}`", shown(Path::new(pattern))));
-    let found = glob_with(pattern, AS_A_SHELL).map_err(|e| cannot().because(e))?;
+    let found = glob_with(pattern, SHELL_RULES).map_err(|e| cannot().because(e))?;
     let mut files = found
         .collect::<std::result::Result<Vec<_>, _>>()
         .map_err(|e| cannot().because(e))?;
@@ -184,7 +184,7 @@ pub(super) fn warn_if_empty(name: &str, rows: u64) {
     }
 }
 
-/// The warning of a run that passes all its rows on: of many files, some may well have no row to send, but not all of them.
+/// The warning that `--only` chooses no row at all. A single one of several files may well have none.
 pub(super) fn none_chosen(rows: u64, passed: u64) -> Option<String> {
     let warning = || format!("`--only` chooses none of the {}", counted(rows, "row"));
     (rows > 0 && rows == passed).then(warning)
@@ -212,7 +212,7 @@ pub(super) fn read_ahead(mut reader: Reader) -> Result<Receiver<Result<RowBatch>
 /// Fails if the rows must be counted before the first call, and this input can be read only once.
 ///
 /// # Errors
-/// Exit code 2: so it is.
+/// Exit code 2: the input is a stream, and a limit needs its rows counted.
 pub(super) fn refuse_stream(limits: InputLimits, input: &ReaderSettings) -> Result<()> {
     let min_rows = limits.min_rows.filter(|least| *least != Tolerance::Rows(0));
     let options = [

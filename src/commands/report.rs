@@ -62,7 +62,7 @@ fn refuse_overwriting(config: &ReportConfig) -> Result<()> {
     sources.try_for_each(|source| refuse_clashes(source, &[("report", config.output.as_deref())]))
 }
 
-/// Reads the scored file and what it is compared with. Returns what the page shows, and who may read it.
+/// Reads the scored file and the earlier one. Returns the content of the page, and who may read it.
 ///
 /// # Errors
 /// Exit code 2: a file cannot be read, the earlier file has no rows or none of this one's, or the summary is about another
@@ -126,7 +126,7 @@ fn count_rows(config: &ReportConfig) -> Result<(PageContent, Readers)> {
     Ok((content, opened.readers))
 }
 
-/// What the page shows of the comparison with the earlier file of this name.
+/// The comparison with the earlier file of this name.
 ///
 /// # Errors
 /// Exit code 2: it has no rows, or none of the other file's.

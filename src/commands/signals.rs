@@ -91,7 +91,7 @@ pub(crate) fn outlive_user_signal() {
     }
 }
 
-/// What a command waits on.
+/// A runtime on the current thread.
 ///
 /// # Errors
 /// The system refuses it.
@@ -203,15 +203,15 @@ struct RunPhase {
     reach: Option<SignalReach>,
     /// All rows are done, and no signal came in time to stop the run.
     rows_are_done: bool,
-    /// The process is about to exit by itself.
+    /// The process is about to exit.
     is_over: bool,
 }
 
-/// What a signal reaches once rows run.
+/// The parts of a run that signals reach once rows run.
 pub(in crate::commands) struct SignalReach {
     /// The dispatcher.
     pub(in crate::commands) stops: UnboundedSender<Stop>,
-    /// What the second signal says of the answers that stay.
+    /// The sentence after a second signal about the answers that are kept.
     pub(in crate::commands) last_words: Option<String>,
     /// Asks for a line of progress; returns whether progress has not ended.
     pub(in crate::commands) ask_progress: Box<dyn Fn() -> bool + Send>,
@@ -308,11 +308,11 @@ fn show_progress(phase: &RunPhase) {
     match &phase.reach {
         None => tell("rescore: still preparing: no call was made yet"),
         Some(reach) if (reach.ask_progress)() => {}
-        Some(_) => tell("rescore: finishing"),
+        Some(_) => tell("rescore: all rows are done, writing the summary"),
     }
 }
 
-/// The next signal that asks again for the end, after a first one at this moment.
+/// The next signal that is a second request to stop; the first one came at `since`.
 async fn second(signals: &mut Signals, since: Instant) -> Signal {
     loop {
         let signal = signals.next().await;
@@ -322,8 +322,8 @@ async fn second(signals: &mut Signals, since: Instant) -> Signal {
     }
 }
 
-/// Whether a signal asks again for the end, so long after the first one. SIGHUP never does: when a connection drops, the shell
-/// and the system send one each, and no person is impatient.
+/// Whether a signal, this long after the first one, is a second request to stop. SIGHUP never is: when a connection drops, the
+/// shell and the system send one each.
 fn asks_again(signal: Signal, later: Duration) -> bool {
     signal != Signal::HangUp && later >= SAME_REQUEST
 }

@@ -1,4 +1,4 @@
-//! What a command writes besides rows: its result on standard output, the file for its summary, and manual pages.
+//! Everything that a command writes besides rows: its result on standard output, its summary file, and manual pages.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write as _};

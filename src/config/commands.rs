@@ -23,9 +23,9 @@ use crate::verdict::{DecisionPolicy, Thresholds};
 /// `rescore run`.
 #[derive(Debug)]
 pub(crate) struct RunConfig {
-    /// What is read and written.
+    /// The files.
     pub(crate) files: FilesConfig,
-    /// What the input must be like.
+    /// Requirements on the input.
     pub(crate) limits: InputLimits,
     /// What answers the calls.
     pub(crate) service: ServiceConfig,
@@ -59,7 +59,7 @@ pub(crate) struct RunConfig {
 /// some 60 KB. It is only a ceiling: the search for what a service can take starts far below.
 pub(crate) const DEFAULT_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(512).expect("above 0");
 
-/// What the input must be like for anything to be sent.
+/// Requirements on the input, without which nothing is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Args)]
 pub(crate) struct InputLimits {
     /// Send nothing if the input has fewer rows than this, or than this share of the output that is replaced
@@ -85,7 +85,7 @@ pub(crate) struct InputLimits {
 /// What a run reads and writes: one input to one output, or several, each to a file of its name in a directory.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct FilesConfig {
-    /// What is read, and how: one input, or where there is a directory any number, and a name may be a pattern.
+    /// The inputs: one, or with an output directory any number. A name may be a pattern.
     #[arg(skip)]
     pub(crate) inputs: Vec<input::ReaderSettings>,
     /// Write the rows to this file, compressed if it ends in .gz or .zst; `-` is standard output
@@ -150,7 +150,7 @@ pub(crate) struct BudgetConfig {
     max_cost: Option<(Money, Per)>,
     /// What to do when one of these is reached: `stop`, or `finish` the output without calls
     ///
-    /// With `finish`, users without any answer are asked about first, a row whose answer is too old keeps it, and other rows fail
+    /// With `finish`, users without any answer come first, a row whose answer is too old keeps it, and other rows fail
     /// with the reason `limit`. The output is complete, the exit code is 5, and the same command asks for what is missing.
     #[arg(
         id = "at_limit", long = "at-limit", value_name = "stop|finish", action = ArgAction::Set, value_parser = values::one_of(AT_LIMIT),
@@ -172,7 +172,7 @@ pub(crate) struct BudgetConfig {
     /// For a nightly job in which some rows always fail. Only the exit code changes.
     #[arg(long, value_name = "N|N%", value_parser = values::tolerance)]
     pub(crate) accept_failures: Option<Tolerance>,
-    /// Go on where the run would stop by itself: after many rows in a row without a verdict, or ids that repeat
+    /// Don't stop after many failures in a row or repeated ids
     #[arg(long)]
     pub(crate) keep_going: bool,
 }
@@ -259,7 +259,7 @@ pub(crate) struct PaceConfig {
     /// Fewer if the process may open only few files. Up to this, the number that the service accepts is found automatically.
     #[arg(short, long, value_name = "N", value_parser = values::concurrency)]
     pub(crate) concurrency: Option<NonZeroUsize>,
-    /// Maximum rate of calls, such as `50/s` or `600/m`, found by itself if not given
+    /// Maximum rate of calls, such as `50/s` or `600/m`, found automatically if not given
     ///
     /// `50/s`, `600/m`, `1000/h`, `unlimited`, `auto` or `auto:80%`; with --sandbox, it is `unlimited` if not given. With `auto`, the rate that the service accepts is found automatically; `auto:80%` leaves a fifth of it to others.
     #[arg(
@@ -323,9 +323,9 @@ impl WatchConfig {
 /// `rescore check`: the run to come, as far as it changes a count, and how the result is shown.
 #[derive(Debug)]
 pub(crate) struct CheckConfig {
-    /// What the run reads and writes.
+    /// The files.
     pub(crate) files: FilesConfig,
-    /// What the input must be like for the run to send anything.
+    /// Requirements on the input.
     pub(crate) limits: InputLimits,
     /// The plan, with its flags.
     pub(crate) plan: Plan,
@@ -379,7 +379,7 @@ pub(crate) enum DecideTask {
     },
 }
 
-/// Where the rows of a scored file go, and what is said of them.
+/// Where the rows of a scored file are written, and how they are reported.
 #[derive(Debug, Args)]
 pub(crate) struct DecideOutput {
     /// Write the rows to this file, compressed if it ends in .gz or .zst; `-` or nothing is standard output
@@ -406,7 +406,7 @@ pub(crate) struct ReportConfig {
     pub(crate) scored: input::FileSettings,
     /// What stands before the names of the verdict's columns, also in the earlier file.
     pub(crate) prefix: String,
-    /// What it is compared with, if with anything.
+    /// The file that it is compared with, if there is one.
     pub(crate) against: Option<EarlierFile>,
     /// Columns by whose values decisions are counted.
     pub(crate) by: Vec<String>,
@@ -438,18 +438,18 @@ pub(crate) struct AdminConfig {
     pub(crate) wait_lock: Option<Duration>,
     /// The result is for programs.
     pub(crate) json: bool,
-    /// What is to be done.
+    /// The task.
     pub(crate) task: AdminTask,
 }
 
-/// What is to be done with a ledger.
+/// A task for a ledger.
 #[derive(Debug)]
 pub(crate) enum AdminTask {
     /// Make it on a server.
     Init,
     /// Show what is in it, and what was spent by day or month.
     Stats(Per),
-    /// Copy what is in it into this one.
+    /// Copy it into this one.
     Copy(LedgerLocation),
     /// Remove old answers.
     Prune {

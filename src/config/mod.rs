@@ -1,4 +1,4 @@
-//! What a command is to do: valid values only, with nothing left to parse.
+//! The config of each command: valid values only, with nothing left to parse.
 //!
 //! `cli` makes a config from arguments, variables and the settings file. What an option says by itself is here already as the
 //! command line has it; its comment is its help. `commands` looks at the files and gives each stage its part. The config is made

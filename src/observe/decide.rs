@@ -3,7 +3,7 @@
 //!
 //! Of other thresholds people see a table that fits a terminal, and programs every pair. A table of all pairs would fit no
 //! screen, and does not have to: the share that is approved depends only on the first threshold, the share that is blocked
-//! only on the second. Only what is left for review depends on both.
+//! only on the second. The share that is left for review depends on both.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -178,7 +178,7 @@ pub(crate) struct WhatIfView<'a> {
     file: String,
 }
 
-/// A threshold for people, and the rows with a score that it would approve and block alone: `2`, `149 (74.5%)`, `51 (25.5%)`.
+/// A threshold, and how many of the scored rows it alone would approve and block: `2`, `149 (74.5%)`, `51 (25.5%)`.
 pub(crate) struct ThresholdRow {
     /// The threshold.
     pub(crate) threshold: String,
@@ -212,7 +212,7 @@ fn with_share(rows: u64, all: u64) -> String {
 }
 
 impl<'a> WhatIfView<'a> {
-    /// What was counted of the scores and rows of this file; the thresholds of today are marked.
+    /// The counts of this file, with today's thresholds marked.
     pub(crate) fn new(
         what_if: &'a WhatIf,
         rows: &'a ScoredRows,

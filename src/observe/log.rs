@@ -22,7 +22,7 @@ use crate::telemetry::hub::Observer;
 
 /// Lines that may wait to be written: what a fast service causes in half a second.
 const MAX_WAITING: usize = 16 * 1024;
-/// How a log of ours starts: nothing is ever added to another file.
+/// How every log of rescore starts: nothing is ever added to another file.
 const START: &[u8] = br#"{"timestamp":""#;
 /// Error messages and file names are for its owner alone.
 const MODE: u32 = 0o600;
@@ -54,7 +54,7 @@ pub(crate) enum LogLine {
     Event(Event),
 }
 
-/// Whether an event is logged: not those that each row causes.
+/// Whether an event is logged. Events that every row causes are not.
 fn is_logged(event: &Event) -> bool {
     match event {
         Event::RowsRead { .. }
@@ -76,7 +76,7 @@ fn is_logged(event: &Event) -> bool {
 /// The log of the process's run, while there is one.
 static LOG: Mutex<Option<Log>> = Mutex::new(None);
 
-/// Locks something during whose use nothing panics.
+/// Locks a mutex; no thread panics while it holds one of these.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -84,7 +84,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Starts the log of the run, at the end of this file. A missing one is created.
 ///
 /// # Errors
-/// The file cannot be opened, or it is not a log of ours.
+/// The file cannot be opened, or rescore did not write it.
 pub(crate) fn start_log(path: &Path) -> io::Result<()> {
     let mut file = LogFile::open(path)?;
     let missing = Arc::<Mutex<MissingLines>>::default();
@@ -105,8 +105,8 @@ pub(crate) fn log_line(line: LogLine) {
     }
 }
 
-/// Ends the log, if there is one, with this line, and waits until all is written, or for a second. Returns what the log lacks, if
-/// anything.
+/// Ends the log, if there is one, with this line, and waits up to a second until everything is written. Returns a sentence about
+/// lines that are missing, if any are.
 pub(crate) fn end_log(last: LogLine) -> Option<String> {
     let mut log = lock(&LOG).take()?;
     log.add(last, usize::MAX);
@@ -138,11 +138,11 @@ struct Log {
     missing: Arc<Mutex<MissingLines>>,
 }
 
-/// What a log lacks.
+/// The lines that are missing in a log.
 #[derive(Default)]
 struct MissingLines {
     lines: u64,
-    /// Why it could not be written, if that is why.
+    /// The disk's error, if there was one.
     why: Option<String>,
 }
 
@@ -206,7 +206,7 @@ impl LogFile {
         }
     }
 
-    /// Appends a line. What is left of one that a full disk or a kill cut off is a line of its own.
+    /// Appends a line. A line that a full disk or a kill cut off is ended first.
     fn append(&mut self, line: &str) -> io::Result<()> {
         if self.is_torn {
             self.file.write_all(b"\n")?;

@@ -21,7 +21,7 @@ pub(crate) fn speak_json() {
     FOR_PROGRAMS.store(true, Ordering::Relaxed);
 }
 
-/// Whether it is so.
+/// Whether every message is a JSON object.
 pub(super) fn speaks_json() -> bool {
     FOR_PROGRAMS.load(Ordering::Relaxed)
 }
@@ -66,10 +66,10 @@ pub(crate) fn tell_usage(text: &str) -> Exit {
     Exit::Usage
 }
 
-/// Says something that is neither.
+/// Says something that is neither an error nor a warning.
 pub(crate) fn tell(text: &str) {
     if speaks_json() {
-        // What it starts with for people, the program's name, is not part of it.
+        // A program need not be told this program's name.
         say(&line("notice", &of_lines(text, "rescore: ")));
     } else {
         say(text);

@@ -24,7 +24,7 @@ const fn number(number: u64) -> f64 {
     number as f64
 }
 
-/// How a file of ours starts: only such a file is ever replaced.
+/// How every file of metrics of rescore starts: no other file is ever replaced.
 const START: &[u8] = b"# HELP rescore_";
 /// The node exporter is another user, so everybody may read the file: it has no secrets.
 const READERS: Readers = Readers::of_any_group(0o644);
@@ -162,7 +162,7 @@ pub(crate) struct MetricsThread {
 }
 
 impl MetricsThread {
-    /// Writes the file now and starts to replace it at intervals. A run whose thread cannot be started writes none.
+    /// Writes the file now and at intervals. If the thread cannot be started, no metrics are written.
     pub(crate) fn start(file: MetricsFile, events: Events) -> Self {
         let (end, ended) = channel();
         let thread = std::thread::Builder::new().name("metrics".to_owned());

@@ -124,7 +124,7 @@ pub(crate) fn answers(number: u64, sandbox: bool) -> String {
     counted(number, if sandbox { "answer" } else { "paid answer" })
 }
 
-/// `approve 3, review 1`; what is 0 is left out, and `None` if all is.
+/// `approve 3, review 1`, without the parts that are 0; `None` if all are.
 pub(super) fn parts<W: Display, N: Borrow<u64>>(
     parts: impl IntoIterator<Item = (W, N)>,
 ) -> Option<String> {

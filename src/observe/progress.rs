@@ -83,7 +83,8 @@ impl ProgressThread {
         Self { thread, ender }
     }
 
-    /// What asks for a line now, in any style, also where progress is off. It returns whether progress has not ended.
+    /// A function that asks for a line of progress now, in any style, also if progress is off. It returns false once progress has
+    /// ended.
     pub(crate) fn asker(&self) -> impl Fn() -> bool + Send + use<> {
         let to = self.ender.clone();
         move || to.send(Notice::Asked).is_ok()
@@ -98,12 +99,12 @@ impl ProgressThread {
     }
 }
 
-/// What shows progress.
+/// Shows progress.
 struct View {
     style: Style,
     settings: ProgressSettings,
-    /// It was shown since the last line that calls wait. A service that refuses a call every second must not fill a log: the
-    /// next line shows the rest.
+    /// A pause was shown since the last line. A service that refuses a call every second must not fill a log: the next line
+    /// shows the other pauses.
     wait_shown: bool,
 }
 
@@ -292,7 +293,7 @@ impl Observer for Notices {
 const NOT_UP: &str = "the service cannot be reached: it is tried again, at first every few seconds, for as long as \
     `--max-wait` says; Ctrl-C stops";
 
-/// What happens now and then.
+/// The notice about an event that people should hear of at once.
 fn happened(at: Duration, event: &Event, counts: &Counts) -> Option<Notice> {
     let in_flight = counts.calls.in_flight;
     Some(Notice::Said(match event {
@@ -339,11 +340,11 @@ fn happened(at: Duration, event: &Event, counts: &Counts) -> Option<Notice> {
     }))
 }
 
-/// What it means if different users get the same answer.
+/// Why different users may get the same answer.
 pub(super) const MIXED_UP: &str = "a cache or proxy may be answering for the service";
 
 impl Notices {
-    /// What needs attention, without the word in front.
+    /// The warning about an event, without the word `warning` in front.
     fn warning(&self, event: &Event, counts: &Counts) -> Option<String> {
         Some(match event {
             // Only once: a cache that mixes up one answer mixes up many.

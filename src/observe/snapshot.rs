@@ -13,7 +13,7 @@ use crate::telemetry::counts::{Counts, OngoingOutage};
 use crate::telemetry::hub::Events;
 use crate::telemetry::pace::{Pace, Pause, Search};
 
-/// What is known of a run besides its counts.
+/// The facts about a run that are no counts.
 pub(crate) struct ProgressSettings {
     /// Which run it is.
     pub(crate) identity: RunIdentity,
@@ -31,7 +31,7 @@ pub(crate) struct ProgressSettings {
     pub(crate) ledger_wait: Box<dyn Fn() -> Option<String> + Send>,
 }
 
-/// One moment of a run: what was counted so far, and what only a run that lasts has.
+/// One moment of a run that is at work.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Snapshot {
     pub(super) counts: Counts,
@@ -40,7 +40,7 @@ pub(super) struct Snapshot {
     pub(super) reasons: Vec<String>,
 }
 
-/// What only a run that lasts has, for programs. What is not known (yet) is null.
+/// What programs see only while a run is at work. A value that is not known (yet) is null.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(super) struct Now {
     pub(super) file: Option<u64>,
@@ -140,7 +140,7 @@ fn share(counts: &Counts, size: Option<u64>, limit: Option<NonZeroU64>) -> Optio
     of_source.into_iter().chain(of_limit).reduce(f64::max)
 }
 
-/// How far the run was at one moment, or what was done between two.
+/// How far the run was at one moment, or the difference between two moments.
 #[derive(Debug, Clone, Copy, Default)]
 struct ProgressPoint {
     at: Duration,
@@ -149,7 +149,7 @@ struct ProgressPoint {
     share: f64,
 }
 
-/// In less time there is too little to go by: a number that jumps about is worse than none.
+/// In less time too little happens: a number that jumps about is worse than none.
 const SHORTEST_FOR_RATE: Duration = Duration::from_millis(500);
 const SHORTEST_FOR_END: Duration = Duration::from_secs(2);
 
@@ -183,7 +183,7 @@ const RECENT: Duration = Duration::from_secs(15);
 const FEW: u64 = 10;
 
 impl RecentProgress {
-    /// What was done recently; `first` is where the rows start that count.
+    /// The progress of the last seconds; rows before `first` do not count.
     fn since_then(
         &mut self,
         first: Option<(Duration, u64, u64)>,
@@ -213,7 +213,7 @@ impl RecentProgress {
     }
 }
 
-/// A first call that takes longer than this deserves a word: most take a part of a second.
+/// If the first call takes longer than this, progress says so: most take less than a second.
 const SILENCE: Duration = Duration::from_secs(2);
 
 /// Fewer calls a second would not be throttled less. How many are is counted elsewhere.
@@ -319,7 +319,7 @@ pub(super) fn paused(left: Duration, pause: Pause, by: &str) -> String {
         Some(asked) => format!("asked for {}", whole_seconds(asked)),
         None => "is busy".to_owned(),
     };
-    // The pause is a little longer than what was asked for.
+    // We wait a little longer than the service asked for.
     let left = whole_seconds(left.min(pause.asked.unwrap_or(left)));
     format!("paused: {by} {why}, {left} left")
 }

@@ -50,7 +50,7 @@ pub(crate) struct RunIdentity {
     pub(crate) endpoint: Option<String>,
     /// Which column is which field, in words, where it is the same in all inputs.
     pub(crate) mapping: Option<String>,
-    /// What decides.
+    /// The rule for decisions.
     #[serde(flatten)]
     pub(crate) rule: DecisionRule,
     /// What the first pass over the inputs has counted; null for a stream.
@@ -68,20 +68,20 @@ pub(crate) struct RunIdentity {
 pub(crate) struct Expected {
     /// All rows.
     pub(crate) rows: u64,
-    /// Those whose answer is in the ledger.
+    /// Rows whose answer is in the ledger.
     pub(crate) known: u64,
-    /// Those that cannot be sent.
+    /// Rows that cannot be sent.
     pub(crate) unsendable: u64,
     /// Calls without retries.
     pub(crate) calls: u64,
     /// There may be fewer calls: the rows were too many to find all that repeat one.
     pub(crate) calls_at_most: bool,
-    /// What the calls cost, if the user says what one does.
+    /// What the calls cost, if the user gave the price of one.
     pub(crate) cost: Option<Money>,
 }
 
-/// What decides, for programs: thresholds with all their digits, or levels and where in an answer they are; neither if it is
-/// not known.
+/// How decisions are made, for programs: by thresholds with all their digits, or by levels and their place in an answer; both
+/// are null if it is not known.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct DecisionRule {
     thresholds: Value,
@@ -113,7 +113,7 @@ fn in_utc<S: Serializer>(time: &SystemTime, to: S) -> Result<S::Ok, S::Error> {
 }
 
 impl DecisionRule {
-    /// What this policy decides by; `captured` are the fields of answers that it may use.
+    /// The rule of this policy; `captured` are the fields of answers that it may use.
     pub(crate) fn of(policy: &DecisionPolicy, captured: &[Pointer]) -> Self {
         match policy {
             DecisionPolicy::Score(thresholds) => Self {
@@ -154,7 +154,7 @@ pub(crate) struct RunSummary<'a> {
     pub(crate) exit_code: u8,
     /// Whether it exits as after a success although rows have failed.
     pub(crate) failures_accepted: bool,
-    /// What ended it early, where its reason does not say it all. Details and hints are left out: they may quote the input.
+    /// The error that ended it early, if there is one. Details and hints are left out: they may quote the input.
     pub(crate) error: Option<Value>,
     /// The input.
     pub(crate) input: SizedFile,
@@ -173,11 +173,11 @@ pub(crate) struct RunSummary<'a> {
     pub(crate) blake3: FileHashes,
     /// The options that were given.
     pub(crate) options: &'a Value,
-    /// What is left of the ledger.
+    /// The state of the ledger.
     pub(crate) ledger: LedgerLeft,
     /// What became of each of several files; `None` for a run of one file.
     pub(crate) files: Option<&'a [FileSummary]>,
-    /// Failed rows with which it still counts as a success.
+    /// How many failed rows are accepted.
     #[serde(skip)]
     pub(crate) accepted: Option<Tolerance>,
     /// Calls that the stand-in billed.
@@ -189,7 +189,7 @@ pub(crate) struct RunSummary<'a> {
 }
 
 impl<'a> RunSummary<'a> {
-    /// Of a run that ends now; of its files nothing is known yet.
+    /// The summary of a run that ends now, without its files.
     pub(crate) fn new(identity: &'a RunIdentity, counts: Counts, exit: Exit) -> Self {
         Self {
             identity,
@@ -224,7 +224,7 @@ impl<'a> RunSummary<'a> {
     }
 }
 
-/// A run as a report reads it in its summary, which the run makes of itself as well, so that both say the same.
+/// A run as a report reads it in the summary. The run's own report is made from its summary too, so that both say the same.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct ReportedRun {
     /// The stand-in answered.
@@ -297,16 +297,16 @@ impl SizedFile {
     }
 }
 
-/// What is left of a run's ledger.
+/// The state of a ledger at the end of a run.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum LedgerLeft {
-    /// Nothing: there was none.
+    /// There was none.
     Nothing,
     /// It was removed or moved during the run.
     Gone,
-    /// It stays here, but no run can continue with it.
+    /// It is here, but no run can continue with it.
     Damaged(PathBuf),
-    /// It stays here.
+    /// It is here, and the next run can use it.
     Kept(PathBuf),
 }
 
@@ -370,8 +370,7 @@ pub(crate) enum FileState {
     Skipped,
 }
 
-/// Fails if there is a file whose content is not a summary of `run` or `decide`: it may be anything. An empty one has
-/// nothing to lose.
+/// Fails if there is a file that is neither empty nor a summary of `run` or `decide`.
 ///
 /// # Errors
 /// That, or the file cannot be read.
@@ -386,7 +385,7 @@ pub(crate) fn refuse_other_content(path: &Path) -> io::Result<()> {
     earlier_content(path, "a summary", is_summary).map(drop)
 }
 
-/// How much is read of a file that may be replaced: enough to know what it is, and all of a file of metrics.
+/// How much of a file that may be replaced is read: enough to recognise it, and all of a file of metrics.
 const LONGEST_START: u64 = 64 * 1024;
 
 /// The start of the file at `path` that is to be replaced; empty if there is none, or if it is a pipe or a device.

@@ -34,8 +34,8 @@ pub(crate) fn headline(counts: &Counts) -> String {
     words
 }
 
-/// What a report shows as well: rows without a call, the calls, what they cost, and what may have been billed for
-/// nothing. Each number comes with what it is the number of; what is zero is left out.
+/// The numbers that a report shows too: rows without a call, calls, costs, and calls that may have been billed for nothing.
+/// Each number has its words; zeros are left out.
 pub(crate) fn facts(counts: &Counts, sandbox: bool) -> Vec<(String, String)> {
     let mut facts = Vec::new();
     let mut add = |number, thing, words: &str| {
@@ -74,8 +74,7 @@ pub(crate) fn facts(counts: &Counts, sandbox: bool) -> Vec<(String, String)> {
     facts
 }
 
-/// What was spent now, and what the verdicts cost, where that is another number. A stand-in sends no bill, so in a rehearsal it is
-/// what the service would have charged.
+/// The money spent now, and the cost of all verdicts if that differs. In a rehearsal it is what the service would have charged.
 fn cost_words(cost: &Cost, counts: &Counts, sandbox: bool) -> (String, String) {
     let billed = counted(counts.calls.billed(), "answer");
     let [spent, costs] = if sandbox {
@@ -126,7 +125,8 @@ impl RunSummary<'_> {
         }
         let facts = facts(counts, sandbox).into_iter();
         lines.extend(facts.map(|(number, words)| format!("{number} {words}")));
-        lines.extend(of_ledger_and_service(counts));
+        let is_fresh = self.options.get("fresh") == Some(&true.into());
+        lines.extend(of_ledger_and_service(counts, is_fresh));
         lines.extend(self.lost_answers());
         lines.extend(match self.files {
             Some(files) => file_lines(files),
@@ -172,7 +172,7 @@ impl RunSummary<'_> {
         undecided(&self.counts.undecided, self.identity.rule.level_place())
     }
 
-    /// Why rows failed, and where they are.
+    /// Why rows failed, and which file has them.
     fn reasons(&self) -> Option<String> {
         let place = path_of(self.rejects.as_ref()).map(|path| format!("; see {}", shown(path)));
         Some(parts(&self.counts.failed.reasons)? + &place.unwrap_or_default())
@@ -212,7 +212,7 @@ impl RunSummary<'_> {
         lines.into_iter().chain(before).collect()
     }
 
-    /// What is kept for the next run, and what that will do with it.
+    /// Which answers are kept, and what the next run does.
     fn next_run(&self) -> Option<String> {
         let (counts, calls) = (&self.counts, &self.counts.calls);
         let (stopped, is_part) = (counts.cancelled, self.part.is_some());
@@ -274,17 +274,22 @@ fn path_of(file: Option<&SizedFile>) -> Option<&Path> {
     file?.path.as_deref()
 }
 
-/// What the ledger has of rows that were asked again all the same, how the service held calls back, the limits that were
-/// found, and whether answers are the service's own, and new.
-fn of_ledger_and_service(counts: &Counts) -> Vec<String> {
+/// Rows that were asked again, how the service held calls back, the limits that were found, and answers that are old or may
+/// not be the service's own.
+fn of_ledger_and_service(counts: &Counts, is_fresh: bool) -> Vec<String> {
     let (mut lines, mut held) = (Vec::new(), Vec::new());
     let (calls, pace) = (&counts.calls, counts.pace.as_ref());
+    let too_old = if is_fresh {
+        "--fresh"
+    } else {
+        "answer too old"
+    };
     let again = parts([
-        ("answer too old", counts.ledger_answers_too_old),
+        (too_old, counts.ledger_answers_too_old),
         ("failed before", counts.ledger_failures_retried),
         ("answer damaged", counts.ledger_answers_damaged),
     ]);
-    lines.extend(again.map(|why| format!("asked again although the ledger knows them: {why}")));
+    lines.extend(again.map(|why| format!("asked again: {why}")));
     if calls.throttled > 0 {
         let throttled = counted(calls.throttled, "call");
         let share = percent_of(calls.throttled, calls.sent);
@@ -356,7 +361,7 @@ pub(super) fn drift_lines(drift: &Drift, changes: Option<&Path>) -> Vec<String> 
 /// More lines would hide the rest of the summary. The JSON has all files.
 const FILE_LINES: usize = 20;
 
-/// How many files ended how, and those that matter most.
+/// How many files ended in which state, and the files that matter most.
 fn file_lines(files: &[FileSummary]) -> Vec<String> {
     let states = [
         (FileState::Failed, "failed"),

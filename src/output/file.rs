@@ -29,11 +29,10 @@ pub enum WriteError {
 /// An open output.
 pub struct OutputFile {
     to: Destination,
-    /// Of what was written to it.
+    /// Counts and hashes the bytes written.
     meter: Meter,
     name: String,
-    /// What is not in the file yet. It never ends within a row. What comes before the first row waits here for it: until
-    /// then the file is empty.
+    /// Whole rows that are not in the file yet. The header waits here for the first row: until then the file is empty.
     pub(super) buffer: Vec<u8>,
     /// The number of rows in the buffer.
     pending: u64,
@@ -43,7 +42,7 @@ pub struct OutputFile {
     whole: u64,
     /// Without rows there is no file, and one from an earlier run is removed: its rows would be mistaken for this run's.
     needs_rows: bool,
-    /// What was written costs nothing to write again: an incomplete file is removed.
+    /// Its content costs nothing to write again: an incomplete file is removed.
     pub(super) is_worthless: bool,
 }
 
@@ -445,7 +444,7 @@ impl RowFiles {
         self.ended(Ok(None))
     }
 
-    /// What is left. After an error, the files after it keep their partial names.
+    /// Ends all files, and says which are left. After an error, the remaining files keep their partial names.
     fn ended(mut self, ended: Result<Option<PathBuf>, WriteError>) -> Written {
         self.all().for_each(OutputFile::give_up);
         let left = |file: &OutputFile| file.left().cloned();
@@ -469,7 +468,7 @@ impl RowFiles {
         }
     }
 
-    /// Removes the partial files: what was written costs nothing to write again.
+    /// Removes the partial files, whose rows cost nothing to write again.
     pub(crate) fn discard(mut self) {
         self.all().for_each(OutputFile::discard);
     }

@@ -8,7 +8,7 @@ use crate::raw_json::{put_printable_string, put_string};
 use crate::row::{RawRow, RowNumber, Span};
 use crate::verdict::{Failure, Reason, Score, Verdict};
 
-/// What is written before the value of each new member, such as `,"decision":`. It is the same in every row.
+/// The text before the value of each new member, such as `,"decision":`. It is the same in every row.
 pub(super) struct MemberHeads(Box<[Box<[u8]>]>);
 
 impl MemberHeads {

@@ -189,7 +189,7 @@ impl Target {
         }
         let partial = partial_of(&self.real);
         let file = self.open_locked(&partial)?;
-        // The run that had the lock before us may have finished meanwhile.
+        // The run that held the lock before us may have finished by now.
         if let Err(exists) = self.refuse_existing() {
             if !holds_rows(&partial) {
                 // If it stays, it does no harm, as it is empty.

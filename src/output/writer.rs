@@ -21,7 +21,7 @@ pub struct Writer {
     heads: jsonl::MemberHeads,
     /// The comparison of decisions in these rows, since it was last taken.
     drift: Drift,
-    /// What a report shows of these rows, if there will be one.
+    /// The counts for a report, if there will be one.
     tally: Option<Box<RowTally>>,
 }
 
@@ -59,7 +59,7 @@ impl Writer {
         self
     }
 
-    /// What was counted for a report, if there will be one.
+    /// The counts for a report, if there will be one.
     pub(crate) const fn take_tally(&mut self) -> Option<Box<RowTally>> {
         self.tally.take()
     }

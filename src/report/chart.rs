@@ -43,7 +43,7 @@ pub(super) const STACK: [(Option<Decision>, &str); 4] = [
     (None, "none"),
 ];
 
-/// Those of them that a page shows; `has_none` says that some rows have no decision.
+/// The ones that a page shows; `has_none` says that some rows have no decision.
 pub(super) fn stack(has_none: bool) -> impl Iterator<Item = (Option<Decision>, &'static str)> {
     STACK
         .into_iter()
@@ -96,7 +96,7 @@ pub(super) fn patterns() -> Markup {
     }
 }
 
-/// What a colour and its pattern stand for.
+/// A sample of a colour and its pattern.
 pub(super) fn swatch(class: &str) -> Markup {
     html! { svg.swatch width="14" height="14" aria-hidden="true" { rect class=(class) width="14" height="14" rx="2" {} } }
 }
@@ -146,7 +146,7 @@ const TALLEST: f64 = 0.72;
 /// How far down a threshold's name is, and how much farther the next one's.
 const NAME: f64 = 0.06;
 
-/// The height of a bar of a single row: what is there must be seen, even beside a bar that is a thousand times as tall.
+/// The least height of a bar: a single row must be seen even beside a bar that is a thousand times as tall.
 const LEAST: f64 = 0.005;
 
 /// A histogram, each bar with the decisions stacked from the bottom up; `label` says in words what it shows, and `lines` are

@@ -1,4 +1,4 @@
-//! What is on a page, and its sections in their order.
+//! The content of a page, section by section.
 //!
 //! Values of a column that the user named are the only ones of rows that get into a page: they are escaped, cut, and shown
 //! with their counts, so that a share of three rows is not taken for a trend.
@@ -30,7 +30,7 @@ pub(crate) struct PageContent {
     pub(crate) sandbox: bool,
     /// The counts of the rows.
     pub(crate) tally: RowTally,
-    /// What the verdicts are compared with, if with anything.
+    /// The comparison with earlier verdicts, if there is one.
     pub(crate) comparison: Option<Comparison>,
     /// Columns, and the decisions by their most frequent values.
     pub(crate) groups: Vec<(String, TopValues)>,
@@ -43,7 +43,7 @@ pub(crate) struct PageContent {
 /// What verdicts are compared with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Comparison {
-    /// Those that the rows themselves had before, or that the run knew.
+    /// With the verdicts that the rows had before, or that the ledger had.
     Own,
     /// Those of another file.
     File {
@@ -54,7 +54,7 @@ pub(crate) enum Comparison {
     },
 }
 
-/// The place of a section's heading, its title, and what is in it.
+/// A section: the id of its heading, its title, and its content.
 type Section = (&'static str, &'static str, Markup);
 
 /// All sections that have something to say.
@@ -149,7 +149,7 @@ fn scores(tally: &RowTally) -> Option<Section> {
         ]
     });
     let lines = lines.unwrap_or_default();
-    // All thresholds are in the picture, with some room on the right of them.
+    // The picture shows all thresholds, with some room to their right.
     let least = lines.iter().map(|(at, _)| *at).fold(0.0, f64::min);
     let greatest = lines.iter().map(|(at, _)| at * 1.1).fold(1.0, f64::max);
     let bars = tally.scores.bars(MOST_BARS, least, greatest);
@@ -284,7 +284,7 @@ fn drift(comparison: &Comparison, tally: &DriftTally) -> Section {
     ("drift", "What has changed", content)
 }
 
-/// How rows were paired, and those that were not.
+/// How many rows were paired, and how many were not.
 fn pairs(pairing: &PairingCounts) -> Markup {
     let [new, gone] = [pairing.new, pairing.gone].map(count);
     html! {
@@ -364,7 +364,7 @@ fn value(value: &[u8]) -> Markup {
     }
 }
 
-/// What the last line is about.
+/// The label of the last line.
 fn other(values: Option<usize>) -> Markup {
     html! { i {
         @match values {

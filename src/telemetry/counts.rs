@@ -1,5 +1,5 @@
-//! The only counters in the program, and what follows from them: what was spent, how the run ended, and whether every row is
-//! accounted for.
+//! The only counters in the program, and what is calculated from them: the money spent, how the run ended, and whether every
+//! row is accounted for.
 //!
 //! Progress lines, the summary, metrics, the exit code and the report of a run all read this one type, and its names are the
 //! keys that programs read. How events are counted is in `hub`.
@@ -24,7 +24,7 @@ pub(crate) struct Counts {
     /// Why the run stopped early.
     #[serde(rename = "stopped")]
     pub(crate) cancelled: Option<CancelReason>,
-    /// Which budget left no call, so that the run went on without.
+    /// The budget that left no call, so that the run finished without calls.
     pub(crate) limited: Option<CancelReason>,
     /// Time since the start.
     #[serde(rename = "elapsed_seconds", with = "seconds")]
@@ -33,9 +33,9 @@ pub(crate) struct Counts {
     pub(crate) rows_per_second: Option<f64>,
     /// Rows by how far they are.
     pub(crate) rows: RowTotals,
-    /// Of the rows with a verdict, those whose answer was in the ledger.
+    /// Rows with a verdict whose answer was in the ledger.
     pub(crate) known: u64,
-    /// Of the rows with a verdict, those that reused the answer of an identical row.
+    /// Rows with a verdict that reused the answer of an identical row.
     pub(crate) duplicates: u64,
     /// Rows that were read and are asked for without a phone number or an email address that is invalid.
     pub(crate) dropped: u64,
@@ -49,15 +49,15 @@ pub(crate) struct Counts {
     pub(crate) failed: FailedRows,
     /// Rows that were not asked for, as `--only` does not choose them.
     pub(crate) passed: u64,
-    /// Calls by what became of them.
+    /// Calls by outcome.
     pub(crate) calls: Calls,
-    /// What was spent and what the verdicts cost, if the user gave a price.
+    /// The money spent and the cost of the verdicts, if the user gave a price.
     pub(crate) cost: Option<Cost>,
     /// Answers in the ledger that were damaged; their rows are sent again.
     pub(crate) ledger_answers_damaged: u64,
     /// Rows that are sent again as their answers are older than the run asks for.
     pub(crate) ledger_answers_too_old: u64,
-    /// Answers that were used and are so old that people should know.
+    /// Answers that were used although they are older than 30 days.
     pub(crate) ledger_answers_aged: u64,
     /// Rows that are sent again as they have failed before.
     pub(crate) ledger_failures_retried: u64,
@@ -72,31 +72,31 @@ pub(crate) struct Counts {
     /// How long the service was down; while a run lasts, without an outage that lasts.
     #[serde(rename = "down_seconds", with = "seconds")]
     pub(crate) down: Duration,
-    /// How fast calls may go, and the limits of the service that were found.
+    /// How fast calls may start, and the limits of the service that were found.
     pub(crate) pace: Option<Pace>,
-    /// What only the run itself needs to know.
+    /// The state that programs do not see.
     #[serde(skip)]
     pub(crate) state: RunState,
 }
 
-/// What is known of a run and not shown to programs.
+/// The state of a run that programs do not see.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RunState {
-    /// Of the failed rows, those that failed since this start of the run.
+    /// Rows that failed since this start of the run, by reason.
     pub(crate) newly_failed: BTreeMap<Reason, u64>,
     /// When the oldest of the aged answers arrived, in milliseconds since 1970.
     pub(crate) oldest_answer: Option<i64>,
     /// Verdicts that a call of this start brought.
     pub(super) scored_now: u64,
-    /// What the other answers cost that were used, each once.
+    /// The cost of the other answers that were used, each counted once.
     pub(super) paid_earlier: Money,
     /// How many of these have no price.
     pub(super) unpriced: u64,
-    /// What was read, once no more rows come.
+    /// How the input ended, once it has.
     pub(crate) input_end: Option<InputEnd>,
     /// Bytes of the source that were read for these rows; of several files, those of all files before are included.
     pub(crate) position: u64,
-    /// The number of the file whose rows come, of several; 0 for a run of one file.
+    /// The number of the file that is being read, of several; 0 for a run of one file.
     pub(crate) file: u64,
     /// Bytes of the files before it.
     pub(super) before: u64,
@@ -116,10 +116,10 @@ pub(crate) struct RunState {
     pub(crate) outage: Option<OngoingOutage>,
     /// Rows that wait because another run on the same ledger asks about the same users.
     pub(crate) taken: u64,
-    /// SIGTERM or SIGHUP came: the sender does not wait for long.
+    /// SIGTERM or SIGHUP came: the process may soon be killed.
     pub(crate) terminated: bool,
-    /// Where the rows start that say something about the speed, and how many rows and calls were before: at the first one,
-    /// and later at the first one after a call had started, as rows from the ledger fly by.
+    /// From when on rows count for the speed, and how many rows and calls came before: first from the first row, then from the
+    /// first row after a call had started, because rows from the ledger fly by.
     pub(crate) speed_from: Option<(Duration, u64, u64)>,
 }
 
@@ -143,7 +143,7 @@ pub(crate) struct RowTotals {
     pub(crate) unfinished: u64,
 }
 
-/// What became of some of a run's rows, such as those of one of its files.
+/// The rows of a run, or of one of its files, by outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub(crate) struct RowCounts {
     /// Rows that are done: with a verdict, without one, or passed.
@@ -182,7 +182,7 @@ pub(crate) struct FailedRows {
     pub(crate) reasons: BTreeMap<Reason, u64>,
 }
 
-/// Calls by what became of them.
+/// Calls by outcome.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Calls {
@@ -216,7 +216,7 @@ pub(crate) struct Calls {
     pub(crate) repeated_transaction_ids: u64,
 }
 
-/// What a run has spent, and what its verdicts cost.
+/// The money that a run has spent, and the cost of its verdicts.
 ///
 /// Only the service knows its bill. *Spent* are the calls that it answered with success, with a usable verdict or not: all
 /// of these are billed.
@@ -227,7 +227,7 @@ pub(crate) struct Cost {
     pub(crate) tariff: Tariff,
     /// By this start, at this price.
     pub(crate) spent: Money,
-    /// What the verdicts of the output cost, each at the price that its run gave. Rows with equal requests share one.
+    /// The cost of the verdicts in the output, each at the price that its run gave. Rows with equal requests share one.
     pub(crate) verdicts: Money,
     /// How many of their answers no run gave a price for.
     pub(crate) unpriced: u64,
@@ -276,12 +276,12 @@ impl Counts {
         self.decisions.rows()
     }
 
-    /// Rows that were asked for, or would have been if they were valid, and are done.
+    /// Rows that `--only` chose and that are done.
     pub(crate) const fn chosen(&self) -> u64 {
         self.scored() + self.failed.rows
     }
 
-    /// What became of all rows up to now.
+    /// All rows up to now, by outcome.
     pub(crate) const fn of_rows(&self) -> RowCounts {
         RowCounts {
             resolved: self.rows.resolved,
@@ -313,7 +313,7 @@ impl Counts {
         (self.calls.sent == self.calls.in_flight).then(|| now.saturating_sub(began))
     }
 
-    /// Whether the output has all rows that it is to have: neither was the run stopped, nor did its input break.
+    /// Whether the output has all rows: the run was not stopped, and its input did not break.
     pub(crate) const fn has_all_rows(&self) -> bool {
         self.cancelled.is_none() && !matches!(self.state.input_end, Some(InputEnd::Broken))
     }
@@ -335,15 +335,14 @@ impl Counts {
         }
     }
 
-    /// What `--accept-failures` accepts of the run, so that it ends with exit code 0: `None` if it was stopped, no row failed,
-    /// or more rows failed.
+    /// The limit of `--accept-failures`, if it turns the exit code into 0: some rows failed, but no more than that.
     pub(crate) fn accepted(&self, most: Option<Tolerance>) -> Option<Tolerance> {
         let has_failed = self.exit() == Exit::SomeFailed && self.never_accepted() == 0;
         most.filter(|most| has_failed && most.covers(self.failed.rows, self.chosen()))
     }
 
-    /// Rows without a decision, as it is a list of levels that lacks one, and not the rows; and files that an earlier run has
-    /// finished with failures, as their number is not known.
+    /// Rows without a decision, because then a list of levels is incomplete; and files that an earlier run finished with failures,
+    /// because the number of those is not known.
     const fn never_accepted(&self) -> u64 {
         self.undecided.rows + self.state.skipped_with_rejects
     }

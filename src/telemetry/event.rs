@@ -26,14 +26,14 @@ pub(crate) enum Event {
         rows: u64,
         /// How many bytes of the source have been read with them.
         position: u64,
-        /// How many of them have a request without a phone number or an email address that is invalid.
+        /// How many of them are sent without an invalid phone number or email address.
         dropped: u64,
     },
-    /// The rows of the next of several files come now.
+    /// From now on, rows come from the next of several files.
     FileStarted {
         /// Its number, from 1.
         file: u64,
-        /// The bytes of the files before it whose rows this run takes.
+        /// The bytes of all files before it.
         before: u64,
     },
     /// A file was finished by an earlier run, and is left as it is.
@@ -61,7 +61,7 @@ pub(crate) enum Event {
     AttemptBegan {
         /// The row.
         row: RowNumber,
-        /// What it retries, if anything. A call after a throttle or with a new key is not a retry.
+        /// Why it is a retry, if it is one. A call after a throttle or with a new key is none.
         again: Option<RetryCause>,
     },
     /// A call brought a verdict.
@@ -135,7 +135,7 @@ pub(crate) enum Event {
     },
     /// The pace of calls has changed.
     PaceChanged(PaceChange),
-    /// A different API key was read from its file: the run continues with it.
+    /// The run read a different API key from its file, and continues with it.
     KeyRenewed,
     /// The service has refused this many rows in a row.
     ManyRefused {
@@ -154,21 +154,21 @@ pub(crate) enum Event {
         /// The fields' pointers, with those to what is there instead, as they are shown.
         fields: String,
     },
-    /// What the ledger has of a row's request is not used: the row is sent again.
+    /// The ledger's entry for a row is not used: the row is sent again.
     AnswerPassedOver {
         /// The row.
         row: RowNumber,
         /// Why.
         why: PassedOver,
     },
-    /// An answer in the ledger is used that is so old that people should know.
+    /// The ledger's answer for a row is used although it is older than 30 days.
     AgedAnswerUsed {
         /// When it arrived, in milliseconds since 1970.
         at: i64,
     },
-    /// A budget leaves no call: from now on rows get what is known, however old that is.
+    /// The budget leaves no call: from now on rows get only answers from the ledger, however old.
     LimitReached(CancelReason),
-    /// No call is left for a row whose answer is older than the run asks for: that one is used.
+    /// The budget leaves no call for a row whose answer is too old, so the old answer is used.
     OldAnswerUsed {
         /// When it arrived, in milliseconds since 1970.
         at: i64,
@@ -197,7 +197,7 @@ pub(crate) enum Event {
         row: RowNumber,
         /// Why it had failed.
         reason: Reason,
-        /// What was decided.
+        /// The new decision.
         decision: Option<Decision>,
     },
     /// A row is not asked for, and is written as it is.
@@ -245,14 +245,14 @@ pub(crate) struct CallEnd {
 pub(crate) enum Origin {
     /// From this row's own calls, or without a call if the row could not be sent.
     Called,
-    /// From the ledger: an answer paid for by an earlier run or by one that runs at the same time, or a failure from before
-    /// this start of the run. With what the answer cost, zero if that is unknown, for the first row that has it.
+    /// From the ledger: an answer that another run paid for, or a failure from before this start of the run. The first row with
+    /// an answer carries its cost, zero if that is unknown.
     Ledger(Option<Money>),
-    /// From what became of an identical row of this run.
+    /// From an identical row of this run.
     Duplicate,
 }
 
-/// Why something that is stored of a row's request is not used.
+/// Why the ledger's entry for a row is not used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum PassedOver {
@@ -264,7 +264,7 @@ pub(crate) enum PassedOver {
     Damaged,
 }
 
-/// What was read when no more rows come.
+/// How the input ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum InputEnd {
@@ -272,11 +272,11 @@ pub(crate) enum InputEnd {
     Whole,
     /// A part: the run was asked to leave the other rows out.
     Part,
-    /// The rows before the place from which this one of several inputs cannot be read.
+    /// The rows up to the place where this one of several inputs is broken.
     Broken,
 }
 
-/// What a retry follows.
+/// Why a call is a retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum RetryCause {
@@ -284,11 +284,11 @@ pub(crate) enum RetryCause {
     Failed,
     /// The row's first call with an unknown outcome: the row may be billed twice now.
     OutcomeUnknown,
-    /// Nothing of this run: another run may have called for the row without an answer, so that it may be billed twice now.
+    /// Another run may have called for the row and got no answer, so that it may be billed twice now.
     TakenOver,
 }
 
-/// A failed call, by one question: could it have been billed? The classes are those of the table in the reference.
+/// Could a failed call have been billed? The reference has the table of these classes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(crate) enum FailureClass {
     /// A: no, it was not processed.

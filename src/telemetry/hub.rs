@@ -26,7 +26,7 @@ pub(crate) struct Events {
     recorder: Arc<Mutex<Recorder>>,
 }
 
-/// What every event goes through.
+/// Counts every event and shows it to the observers.
 #[derive(Default)]
 struct Recorder {
     counts: Counts,

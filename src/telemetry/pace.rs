@@ -1,4 +1,4 @@
-//! How fast calls may go, and why: what the controller reports and others show or remember.
+//! How fast calls may start, and why: the controller reports it, others show or store it.
 //!
 //! Plain values. Nothing here decides anything about the pace.
 
@@ -19,14 +19,14 @@ pub(crate) struct Pause {
     pub(crate) asked: Option<Duration>,
 }
 
-/// How fast calls may go.
+/// How fast calls may start.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Pace {
     /// At most this many calls a second; `None` if the rate is not limited.
     pub rate: Option<f64>,
     /// At most this many calls in flight.
     pub(crate) in_flight: usize,
-    /// What the search for the limit is doing.
+    /// The stage of the search for the limit.
     pub(crate) search: Search,
     /// The service's limit in calls a second, if the service has refused calls at some rate.
     pub(crate) limit: Option<f64>,
@@ -67,7 +67,7 @@ pub(crate) enum PaceCause {
     Queueing,
     /// The service was down and is back.
     Outage,
-    /// What the service's headers ask for has changed, or is over.
+    /// The service's headers ask for another rate, or for none any more.
     Headers,
 }
 
@@ -95,7 +95,7 @@ impl Pace {
     }
 }
 
-/// What the search for the service's limit is doing: why the pace changes, or does not.
+/// The stage of the search for the service's limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Search {

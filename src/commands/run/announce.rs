@@ -1,6 +1,6 @@
-//! The second phase: says what is about to happen, before the first call.
+//! The second phase: announces the run before its first call.
 
-use super::files::{Files, Turn};
+use super::files::{Files, PartState};
 use super::first_pass::{FirstCount, ledger_notices, paid_in};
 use super::ledger::PreparedLedger;
 use super::prepare::{PreparedRun, Start};
@@ -12,7 +12,7 @@ use crate::pace::Rate;
 use crate::service::proxy_for;
 use crate::telemetry::pace::Limit;
 
-/// Says what is read, who answers and what earlier runs left, then the warnings.
+/// Announces the input, the service and the leftovers of earlier runs, then warns.
 pub(super) fn announce(run: &PreparedRun, start: &Start) {
     let (files, ledger) = (&run.files, start.ledger.as_ref());
     if run.config.watch.shows_text() {
@@ -20,7 +20,7 @@ pub(super) fn announce(run: &PreparedRun, start: &Start) {
         if files.to_run().next().is_some() {
             ledger.inspect(|ledger| tell_limit(ledger, start.gate.limit()));
             tell_count(run, start);
-            // It refuses nothing, and a nightly job need not hear of it each night.
+            // It refuses nothing, so a quiet nightly job is not told.
             for oddity in start.count.iter().flat_map(FirstCount::oddities) {
                 tell(&printable(&format!("         warning: {oddity}")));
             }
@@ -39,7 +39,7 @@ pub(super) fn announce(run: &PreparedRun, start: &Start) {
         observe::warn(&printable(&warning));
     }
     for part in &files.parts {
-        if let Turn::Unusable(error) = &part.turn {
+        if let PartState::Unusable(error) = &part.state {
             observe::tell_error(error);
         }
     }
@@ -48,7 +48,9 @@ pub(super) fn announce(run: &PreparedRun, start: &Start) {
 fn introduce(run: &PreparedRun) {
     let files = &run.files;
     let parts = files.parts.iter();
-    let skipped = parts.filter(|part| matches!(part.turn, Turn::Skip)).count() as u64;
+    let skipped = parts
+        .filter(|part| matches!(part.state, PartState::Skip))
+        .count() as u64;
     if skipped > 0 {
         let skipped = counted(skipped, "file");
         tell(&format!(

@@ -1,6 +1,5 @@
-//! What a run looks at before anything is paid: how many rows and calls there are, whether the inputs are as they must be, and
-//! whether it would pay again for what is paid for, as the ledger that paid is another user's, on another machine or on a disk
-//! that is not mounted, or as the run keeps none. How rows are counted is not known here.
+//! The checks before anything is paid: whether the inputs fulfil the limits, and whether the run would pay again for answers
+//! that another ledger has, or that it does not use because it keeps none. How rows are counted is not known here.
 
 use std::collections::BTreeMap;
 
@@ -23,8 +22,7 @@ use crate::selection::Selection;
 use crate::service::{Account, Plan};
 use crate::verdict::most_frequent;
 
-/// Counts all rows of a run's inputs, and says why nothing may be sent, if they are not as the user says that they must be.
-/// `is_first` says that nothing was ever paid for.
+/// Counts all rows of a run's inputs, and checks them against the limits. `is_first` means that nothing was ever paid for.
 ///
 /// # Errors
 /// Exit code 2: the only input cannot be used. The ledger cannot be read.
@@ -48,7 +46,7 @@ pub(in crate::commands) fn count(
     Ok((count, fits))
 }
 
-/// Fails unless the inputs are as they must be: a broken export must neither be scored in part nor replace yesterday's output.
+/// Fails unless the inputs fulfil the limits: a broken export must neither be scored in part nor replace yesterday's output.
 ///
 /// # Errors
 /// Exit code 2: they are not.
@@ -197,7 +195,7 @@ pub(super) fn before_paying(
     Ok((count, unused))
 }
 
-/// What progress and summary say of what was counted.
+/// The counts for progress and summary.
 pub(super) fn expected(count: Option<&FirstCount>, tariff: Option<&Tariff>) -> Option<Expected> {
     let count = count?;
     let total = &count.total;
@@ -211,8 +209,8 @@ pub(super) fn expected(count: Option<&FirstCount>, tariff: Option<&Tariff>) -> O
     })
 }
 
-/// Fails if an input, or the output that it would replace, has verdicts that the ledger did not pay for, unless a run with this
-/// ledger wrote it: then its answers were pruned since.
+/// Fails if an input or the output that it would replace has verdicts of which the ledger knows nothing, unless a run with this
+/// ledger wrote the file: then the answers were pruned since.
 ///
 /// # Errors
 /// Exit code 2: one of them has. Or the ledger cannot be read.
@@ -238,8 +236,7 @@ fn refuse_unknown_verdicts(part: &RunPart, plan: Plan, ledger: &mut PreparedLedg
     Ok(())
 }
 
-/// How many rows of a file that is read in this way have a verdict; none if the ledger knows something about one of them. What
-/// cannot be read so has no verdicts of ours.
+/// How many rows of a file have a verdict, if the ledger knows none of them; otherwise, or if the file cannot be read, 0.
 fn unknown_verdicts(reading: &ReaderSettings, plan: Plan, ledger: &PreparedLedger) -> Result<u64> {
     let Ok((mut reader, opened)) = open_users(reading, plan) else {
         return Ok(0);
@@ -252,7 +249,7 @@ fn unknown_verdicts(reading: &ReaderSettings, plan: Plan, ledger: &PreparedLedge
             let RowState::Waiting { found, .. } = &row.state else {
                 continue;
             };
-            // Usually the first rows say it.
+            // Usually one of the first rows decides.
             if opened.replaced.is_empty() || found.known.is_some() || found.passed_over.is_some() {
                 return Ok(0);
             }
@@ -292,7 +289,7 @@ fn unused_answers(files: &mut Files, config: &RunConfig, account: &Account) -> O
     })
 }
 
-/// Looks rows up in a ledger that no run has opened; in none, if it does not exist.
+/// Looks rows up in a ledger without opening it for a run; in none, if it does not exist.
 ///
 /// # Errors
 /// Exit code 2: it cannot be used.

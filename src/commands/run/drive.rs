@@ -1,11 +1,11 @@
-//! The third phase: starts everything that the run has only one of, lets the rows of one part after the other run, and ends it.
+//! The third phase: starts the shared services, then runs the parts in order, and ends the run.
 
 use std::sync::{Arc, Mutex};
 
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
-use super::files::{Files, RunPart, Turn};
+use super::files::{Files, PartState, RunPart};
 use super::finish::{EndedFiles, finish};
 use super::first_pass::FirstCount;
 use super::ledger::{PreparedLedger, look_up_in_run, recorder, run_end};
@@ -66,7 +66,7 @@ pub(super) fn drive(mut run: PreparedRun, start: Start) -> Result<Exit> {
         let record = recorder(ledger.as_ref(), parts.first().and_then(RunPart::real_input));
         let report = run.files.report.take();
         run.files.report = report.map(|report| report.noting(record));
-        let mut turns = Turns {
+        let mut runner = PartRunner {
             run: &run,
             is_only: run.files.directory.is_none(),
             runtime: &runtime,
@@ -78,10 +78,10 @@ pub(super) fn drive(mut run: PreparedRun, start: Start) -> Result<Exit> {
             ended: &mut ended,
         };
         for (file, part) in (1..).zip(parts) {
-            turns.next(file, part)?;
+            runner.next(file, part)?;
         }
-        // The ledger is closed for look-ups before the engine, whose writer is to be the last that closes it.
-        drop(turns);
+        // Look-ups close the ledger before the engine does, because the last to close it merges its log.
+        drop(runner);
         engine.end(events.with_counts(run_end));
         ledger
     } else {
@@ -102,18 +102,18 @@ pub(super) fn drive(mut run: PreparedRun, start: Start) -> Result<Exit> {
 /// Counts the parts whose rows do not run.
 fn emit_unrun(files: &Files, events: &Events) {
     for part in &files.parts {
-        match &part.turn {
-            Turn::None | Turn::Run(_) => {}
-            Turn::Skip => events.emit(Event::FileSkipped {
+        match &part.state {
+            PartState::None | PartState::Run(_) => {}
+            PartState::Skip => events.emit(Event::FileSkipped {
                 has_rejects: part.rejects.is_some(),
             }),
-            Turn::Unusable(error) => events.emit(Event::FileFailed(input_reason(error))),
+            PartState::Unusable(error) => events.emit(Event::FileFailed(input_reason(error))),
         }
     }
 }
 
-/// The parts in their turns, and what the rows of all of them pass through.
-struct Turns<'a> {
+/// Runs the parts in order through the shared services.
+struct PartRunner<'a> {
     run: &'a PreparedRun,
     /// An input that cannot be used stops the run, as there is no other.
     is_only: bool,
@@ -122,22 +122,22 @@ struct Turns<'a> {
     ledger: Option<&'a RunningLedger>,
     stops: StopChannel,
     lookup: SharedLookup,
-    /// The bytes of the inputs whose turns are over.
+    /// The bytes of the inputs that are done.
     before: u64,
     ended: &'a mut EndedFiles,
 }
 
-impl Turns<'_> {
-    /// Lets the rows of a part run, unless they are not to run or the run is stopping.
+impl PartRunner<'_> {
+    /// Runs the rows of a part, unless it is skipped or the run is stopping.
     ///
     /// # Errors
     /// A thread cannot be started.
     fn next(&mut self, file: u64, mut part: RunPart) -> Result<()> {
         let events = self.engine.events();
-        let open = match std::mem::replace(&mut part.turn, Turn::None) {
-            Turn::Run(open) if events.with_counts(|counts| counts.cancelled.is_none()) => open,
-            turn => {
-                self.ended.add_unrun(RunPart { turn, ..part });
+        let open = match std::mem::replace(&mut part.state, PartState::None) {
+            PartState::Run(open) if events.with_counts(|counts| counts.cancelled.is_none()) => open,
+            state => {
+                self.ended.add_unrun(RunPart { state, ..part });
                 return Ok(());
             }
         };
@@ -180,7 +180,7 @@ impl Turns<'_> {
         Ok(())
     }
 
-    /// The turn of a part has come, and its input cannot be used, or its output cannot be made.
+    /// A part's input cannot be used, or its output cannot be made.
     fn cannot_open(&mut self, part: &RunPart, error: Error) {
         let reason = match input_reason(&error) {
             // The next output would not have a place either.

@@ -1,5 +1,5 @@
-//! The phases of a run, in order (the last one, `finish`, is called by `drive`), and what a run that cannot start leaves for
-//! those who watch it: tonight's failure in the place of yesterday's success.
+//! The phases of a run, in order (`drive` calls the last one, `finish`). A run that cannot start writes tonight's failure over
+//! yesterday's success, for those who watch it.
 //!
 //! Only a file of the same kind is replaced: a mistyped `--summary users.csv` must not cost anybody their users. Nothing is
 //! written if another run holds the output: these files may be that run's own.

@@ -1,7 +1,7 @@
 //! The files of a run, which is a list of parts, an input and its output each; one file is a list of one. First the inputs are
 //! found and the places of the outputs are checked; then the inputs are read up to their first rows; at last, when the ledger
-//! is known, it is decided what may be replaced, and what is written is opened. One of several parts is opened only when its
-//! turn comes.
+//! is known, it is decided which files may be replaced, and the outputs are opened. One of several parts is opened only when its
+//! rows are to run.
 
 use std::collections::HashMap;
 use std::fs::{self, Metadata};
@@ -49,19 +49,19 @@ pub(in crate::commands) struct Files {
     pub(super) report: Option<Document>,
 }
 
-/// An input, and what is to be done with it.
+/// An input, its output, and its state.
 pub(in crate::commands) struct RunPart {
     pub(in crate::commands) input: ReaderSettings,
     /// `None` is standard output.
     pub(in crate::commands) output: Option<PathBuf>,
     /// Where its rows without a verdict go or are, if anywhere.
     pub(super) rejects: Option<PathBuf>,
-    pub(in crate::commands) turn: Turn,
+    pub(in crate::commands) state: PartState,
 }
 
-/// What is to be done with an input.
-pub(in crate::commands) enum Turn {
-    /// It was not looked at yet, or its turn is over.
+/// What happens to an input in this run.
+pub(in crate::commands) enum PartState {
+    /// It was not looked at yet, or it is done.
     None,
     /// Its rows run.
     Run(Box<OpenPart>),
@@ -73,9 +73,9 @@ pub(in crate::commands) enum Turn {
 
 /// An input whose rows are to run, and its output.
 pub(in crate::commands) struct OpenPart {
-    /// What was found out about the input before the first call.
+    /// The input as it was found before the first call.
     pub(super) opened: Opened,
-    /// The only input stays open, as it may be a stream; one of several is opened again when its turn comes.
+    /// The only input stays open, as it may be a stream; one of several is opened again when its rows run.
     reader: Option<Reader>,
     plan: Plan,
     /// The size of a file and when it was modified, before its rows were counted.
@@ -91,8 +91,8 @@ pub(in crate::commands) struct OpenPart {
 impl RunPart {
     /// Its rows, if they run.
     pub(super) fn to_run(&self) -> Option<&OpenPart> {
-        match &self.turn {
-            Turn::Run(part) => Some(part),
+        match &self.state {
+            PartState::Run(part) => Some(part),
             _ => None,
         }
     }
@@ -144,7 +144,7 @@ impl Files {
                 input,
                 output,
                 rejects: None,
-                turn: Turn::None,
+                state: PartState::None,
             });
         }
         let output = config.output.as_deref();
@@ -237,10 +237,10 @@ impl Files {
     pub(in crate::commands) fn read(&mut self, plan: Plan) -> Result<()> {
         let (mut parts, is_only) = (Vec::with_capacity(self.parts.len()), self.only().is_some());
         for mut part in std::mem::take(&mut self.parts) {
-            part.turn = match self.look_at(&mut part, plan, is_only) {
+            part.state = match self.look_at(&mut part, plan, is_only) {
                 Err(error) if is_only => return Err(error),
-                Err(error) => Turn::Unusable(error),
-                Ok(turn) => turn,
+                Err(error) => PartState::Unusable(error),
+                Ok(state) => state,
             };
             parts.push(part);
         }
@@ -252,18 +252,18 @@ impl Files {
     ///
     /// # Errors
     /// Exit code 2: it cannot be used.
-    fn look_at(&self, part: &mut RunPart, plan: Plan, is_only: bool) -> Result<Turn> {
+    fn look_at(&self, part: &mut RunPart, plan: Plan, is_only: bool) -> Result<PartState> {
         if let Some(output) = &part.output
             && self.directory.is_some()
             && !self.again
             && is_finished(output)
         {
             part.rejects = rejects_of(output);
-            return Ok(Turn::Skip);
+            return Ok(PartState::Skip);
         }
         let path = path_of(&part.input);
         if !is_only && path.metadata().is_ok_and(|there| !there.is_file()) {
-            // What is read from a pipe now could not be read again.
+            // A pipe can be read only once.
             let path = shown(path);
             return Err(Error::usage(format!(
                 "cannot read `{path}`: one of several inputs must be a regular file"
@@ -280,7 +280,7 @@ impl Files {
             }
             (named, _) => named.clone(),
         };
-        Ok(Turn::Run(Box::new(OpenPart {
+        Ok(PartState::Run(Box::new(OpenPart {
             opened,
             reader: Some(reader).filter(|_| is_only),
             plan,
@@ -402,8 +402,8 @@ impl Files {
         }))
     }
 
-    /// Decides with the ledger what is to be done with each part, and opens what is written. Only those who can read all
-    /// inputs may read the summary.
+    /// Decides with the ledger which files may be replaced, and opens the outputs. Only those who can read all inputs may read
+    /// the summary.
     ///
     /// # Errors
     /// Exit code 2: a file exists and may not be replaced, or cannot be made. Exit code 3: the disk is full. Exit code 75:
@@ -423,14 +423,14 @@ impl Files {
             for part in &mut parts {
                 match self.place(part, ledger.as_deref_mut()) {
                     Err(error) if is_only => return Err(error),
-                    Err(error) => part.turn = Turn::Unusable(error),
+                    Err(error) => part.state = PartState::Unusable(error),
                     Ok(()) => {}
                 }
             }
             let summary = summary.map(|path| SummaryFile::create(path, readers));
             self.summary = summary.transpose()?;
-            if let (true, [RunPart { turn, .. }]) = (is_only, &mut *parts)
-                && let Turn::Run(only) = turn
+            if let (true, [RunPart { state, .. }]) = (is_only, &mut *parts)
+                && let PartState::Run(only) = state
             {
                 only.files = Some(only.targets.open(readers)?);
                 self.report = only.targets.open_report(readers)?;
@@ -444,12 +444,12 @@ impl Files {
     /// Finds where a part is written.
     ///
     /// # Errors
-    /// Exit code 2: what is there does not belong to this input or may not be replaced, or the ledger cannot be read.
+    /// Exit code 2: a file there belongs to another input or may not be replaced, or the ledger cannot be read.
     fn place(&self, part: &mut RunPart, mut ledger: Option<&mut PreparedLedger>) -> Result<()> {
         let input = part.real_input();
-        let open = match (&mut part.turn, &part.output) {
-            (Turn::Run(open), _) => open,
-            (Turn::Skip, Some(output)) => {
+        let open = match (&mut part.state, &part.output) {
+            (PartState::Run(open), _) => open,
+            (PartState::Skip, Some(output)) => {
                 let state = ledger.map(|it| it.open.output_state(output, input.as_deref()));
                 let is_of_other = state.transpose()? == Some(OutputState::OfOtherInput);
                 return refuse_outdated(path_of(&part.input), output, is_of_other);

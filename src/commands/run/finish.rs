@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::files::{Files, RunPart, Turn};
+use super::files::{Files, PartState, RunPart};
 use super::ledger::{explain, patience, settle};
 use super::prepare::PreparedRun;
 use crate::analysis::RowTally;
@@ -163,16 +163,16 @@ pub(super) struct EndedFiles {
     /// The only input, or the size of several.
     pub(super) input: SizedFile,
     pub(super) changes: Option<PathBuf>,
-    /// What ended the run early, where its reason does not say it all.
+    /// The error that ended the run early, if there is one.
     pub(super) error: Option<Error>,
-    /// Warnings of what shows only at the end.
+    /// Warnings that are known only at the end.
     pub(super) warnings: Vec<String>,
-    /// What the writer counted for the report; `None` if it is lost.
+    /// The writer's counts for the report; `None` if they are lost.
     pub(super) tally: Option<Box<RowTally>>,
 }
 
 impl EndedFiles {
-    /// No part has had its turn yet.
+    /// No part has run yet.
     pub(super) fn of(files: &Files) -> Self {
         let only = files.only().map(|part| &part.input.file.input);
         let any = files.to_run().next().is_some();
@@ -192,10 +192,10 @@ impl EndedFiles {
 
     /// A part whose rows did not run.
     pub(super) fn add_unrun(&mut self, part: RunPart) {
-        let (state, error) = match part.turn {
-            Turn::None | Turn::Run(_) => (FileState::Left, None),
-            Turn::Skip => (FileState::Skipped, None),
-            Turn::Unusable(error) => (FileState::Failed, Some(error.in_a_line())),
+        let (state, error) = match part.state {
+            PartState::None | PartState::Run(_) => (FileState::Left, None),
+            PartState::Skip => (FileState::Skipped, None),
+            PartState::Unusable(error) => (FileState::Failed, Some(error.in_a_line())),
         };
         let is_there = state == FileState::Skipped;
         self.parts.push(FileSummary {

@@ -1,4 +1,4 @@
-//! The first pass over the inputs of a run: how many rows there are, what is paid for already, and which calls are to be made,
+//! The first pass over the inputs of a run: how many rows there are, how many are paid for, and how many calls are to be made,
 //! before anything is paid. `check` prints it, and `run` says it before its first call. Nothing is sent or written here, and
 //! whether a run may start is not known here.
 
@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashSet};
 use foldhash::fast::RandomState;
 use serde::Serialize;
 
-use super::files::{Files, RunPart, Turn};
+use super::files::{Files, PartState, RunPart};
 use crate::analysis::CountedRows;
 use crate::base::error::Result;
 use crate::base::money::Tariff;
@@ -24,8 +24,8 @@ use crate::service::Plan;
 use crate::telemetry::event::PassedOver;
 use crate::verdict::Reason;
 
-/// How many requests are told apart, in at most 64 MiB while the table grows. What comes after that is counted as a call, also
-/// where it repeats an earlier row.
+/// How many requests are told apart, in at most 64 MiB while the table grows. Each later row counts as a call, even if it
+/// repeats an earlier one.
 const MOST_DISTINCT: usize = if cfg!(test) { 1_000 } else { 3_600_000 };
 
 /// How the rows of a run are counted.
@@ -54,8 +54,8 @@ impl Counting<'_> {
             if let Err(error) = self.part(part, &mut pass, &mut file, is_whole) {
                 file.error = Some(error.in_a_line());
                 if !is_only {
-                    has_broken |= matches!(part.turn, Turn::Run(_));
-                    part.turn = Turn::Unusable(error);
+                    has_broken |= matches!(part.state, PartState::Run(_));
+                    part.state = PartState::Unusable(error);
                 } else if !self.keep_going {
                     return Err(error);
                 }
@@ -63,7 +63,7 @@ impl Counting<'_> {
             pass.result.total.add(&file.counts);
             pass.result.files.push(file);
         }
-        // What was counted of an input before it broke is not sent.
+        // The rows of an input that breaks are not sent, not even those before.
         if has_broken {
             return self.pass(files, is_whole);
         }
@@ -82,8 +82,8 @@ impl Counting<'_> {
         is_whole: bool,
     ) -> Result<()> {
         let is_file = part.is_file();
-        match (&mut part.turn, &part.output) {
-            (Turn::Run(_), _) if is_file => {
+        match (&mut part.state, &part.output) {
+            (PartState::Run(_), _) if is_file => {
                 let mut reading = part.input.clone();
                 reading.notes_quality = true;
                 reading.refuses_cut = !self.keep_going;
@@ -93,15 +93,15 @@ impl Counting<'_> {
                 let (reader, opened) = open_users(&reading, self.plan)?;
                 pass.part(reader, &opened, file)
             }
-            (Turn::Run(open), _) => match open.take_reader() {
+            (PartState::Run(open), _) => match open.take_reader() {
                 Some(reader) => pass.part(reader, &open.opened, file),
                 None => Ok(()),
             },
-            (Turn::Skip, Some(output)) => {
+            (PartState::Skip, Some(output)) => {
                 file.finished = true;
                 refuse_outdated(path_of(&part.input), output, false)
             }
-            (Turn::Unusable(error), _) => {
+            (PartState::Unusable(error), _) => {
                 file.error = Some(error.in_a_line());
                 Ok(())
             }
@@ -118,7 +118,7 @@ struct FirstPass {
     calls: HashSet<i64, RandomState>,
     /// How many more requests are to be shown.
     show: u64,
-    /// What was counted so far.
+    /// The counts so far.
     result: FirstCount,
 }
 
@@ -129,7 +129,7 @@ pub(in crate::commands) struct ShownRequest {
     pub(in crate::commands) body: String,
 }
 
-/// What a run would do with the rows of all its inputs.
+/// The counts of all inputs of a run.
 #[derive(Debug, Default, Serialize)]
 pub(in crate::commands) struct FirstCount {
     /// The inputs; there is at least one.
@@ -152,7 +152,7 @@ pub(in crate::commands) struct FirstCount {
     pub(in crate::commands) requests: Vec<ShownRequest>,
 }
 
-/// An input, and what was counted in it.
+/// An input and its counts.
 #[derive(Debug, Default, Serialize)]
 pub(in crate::commands) struct CountedFile {
     /// Its path; `None` is standard input.
@@ -170,7 +170,7 @@ pub(in crate::commands) struct CountedFile {
     /// What is wrong with the cells of the first row in which they cannot be told apart.
     #[serde(skip)]
     broken_cells: Option<Box<str>>,
-    /// What is odd about the values of the others.
+    /// Odd values in the other rows.
     quality: Vec<Finding>,
     /// Its name for people.
     #[serde(skip)]
@@ -337,8 +337,8 @@ pub(in crate::commands) fn paid_in(path: &str, is_sandbox: bool) -> String {
 }
 
 impl FirstCount {
-    /// What a run does with the rows, in words: `2,700 rows: 193 calls to make (about 0.77 EUR)`, and then what needs none. `left`
-    /// is the number of calls that the budgets leave.
+    /// The counts in words: `2,700 rows: 193 calls to make (about 0.77 EUR)`, then the rows that need no call or are special.
+    /// `left` is the number of calls that the budgets leave.
     pub(in crate::commands) fn parts(
         &self,
         paid: &str,

@@ -1,5 +1,5 @@
 //! The ledger of a run: which one it is, open before the run starts, while its rows run, and its end, which has two steps:
-//! what the summary must know, and the run's last act.
+//! one before the summary, and the run's last act.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,13 +19,13 @@ use crate::service::{Account, ApiKeys, read_kept};
 use crate::telemetry::counts::Counts;
 use crate::telemetry::event::{CancelReason, InputEnd};
 
-/// Reads answers in the ledger with these fields, unless one of these keys is in what is read.
+/// Reads these fields of answers in the ledger, unless an answer contains one of these keys.
 pub(super) fn reading(captured: &[Pointer], keys: ApiKeys) -> ReadAnswer {
     let columns = captured.to_vec();
     Arc::new(move |body| read_kept(body, &columns, &keys))
 }
 
-/// Whose answers these are.
+/// The account that paid for the answers.
 pub(super) fn ledger_account(account: &Account) -> LedgerAccount {
     LedgerAccount {
         endpoint: account.endpoint.clone(),
@@ -64,8 +64,8 @@ impl PreparedLedger {
         })
     }
 
-    /// What may be replaced at a file's path without `--overwrite`: what the run over this input left there that this one
-    /// continues; `None` is an input without a path.
+    /// What may be replaced at a file's path without `--overwrite`: only what the run over this input left there, if this run
+    /// continues it. `input` is `None` for a stream.
     ///
     /// # Errors
     /// Exit code 2: there is a file that is not what that run left, or the ledger cannot be read.
@@ -77,7 +77,7 @@ impl PreparedLedger {
             Some(RunEnd::Stopped) if run.same_input && !file.exists() => {
                 return Ok(Replace::Partial);
             }
-            // Failed rows are asked about again, and not all of them at another address, nor those of another stream.
+            // Only with the same account and the same file are the failed rows the ones that are retried.
             Some(RunEnd::Finished { .. })
                 if self.reuse == Reuse::Retry
                     && facts.other_accounts.is_empty()
@@ -124,7 +124,7 @@ impl PreparedLedger {
         limits.iter().map(|limit| limit.left(spending)).min()
     }
 
-    /// The refusal to replace what a finished run left.
+    /// The refusal to replace the output of a finished run.
     fn finished(&self, file: &Path, failed: u64) -> Error {
         let paid = if self.sandbox { "scored" } else { "paid for" };
         let error = Error::usage(format!(
@@ -144,7 +144,7 @@ impl PreparedLedger {
         })
     }
 
-    /// What is said of it when the run is ended immediately.
+    /// The sentence about its answers when the run is ended at once.
     pub(super) fn last_words(&self) -> String {
         format!(
             "`{}` has the {}answers that reached the disk; the same command continues from there",
@@ -200,7 +200,7 @@ pub(super) fn explain(error: Error, is_remembered: bool, counts: &Counts) -> Err
     }
 }
 
-/// Has everything in the ledger be durable, after its writer has gone; what is left of it.
+/// Waits until everything in the ledger is durable, once its writer is gone. Returns its state.
 pub(super) fn settle(ledger: &RunningLedger, counts: &Counts) -> LedgerLeft {
     ledger.settle(patience(counts));
     let path = ledger.path().to_owned();

@@ -22,5 +22,5 @@ mod tests;
 
 pub(super) use before_paying::{count, look_up_in};
 pub(crate) use execute::execute;
-pub(super) use files::{Files, Turn};
+pub(super) use files::{Files, PartState};
 pub(super) use first_pass::{CountedFile, Counting, FirstCount, ledger_notices, paid_in};

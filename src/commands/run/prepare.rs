@@ -33,7 +33,7 @@ use crate::service::{
 };
 use crate::telemetry::pace::Limit;
 
-/// What a job is called that writes to standard output.
+/// The name of a job that writes to standard output.
 const NAMELESS: &str = "rescore";
 
 /// A run, from its start to its end.
@@ -52,7 +52,7 @@ pub(super) struct PreparedRun {
     pub(super) signals: StopSignals,
 }
 
-/// What is used up when rows start to run.
+/// The parts of a run that are consumed when rows start to run.
 pub(super) struct Start {
     /// `None` with `--no-ledger`.
     pub(super) ledger: Option<PreparedLedger>,
@@ -63,9 +63,9 @@ pub(super) struct Start {
     pub(super) stops: StopChannel,
     /// Where metrics go for Prometheus.
     pub(super) metrics: Option<MetricsFile>,
-    /// What the first pass has counted; `None` for a stream.
+    /// The counts of the first pass; `None` for a stream.
     pub(super) count: Option<FirstCount>,
-    /// What to say before the first call.
+    /// Warnings before the first call.
     pub(super) warnings: Vec<String>,
 }
 
@@ -160,7 +160,7 @@ fn find_files(
     Ok((files, lock))
 }
 
-/// The settings of a ledger with what it must know of a run's settings.
+/// The settings of a ledger, completed with those of the run.
 fn of_run(
     settings: LedgerSettings,
     config: &RunConfig,
@@ -260,7 +260,7 @@ fn common_mapping(parts: &[RunPart]) -> Option<String> {
     mappings.all(|other| other == first).then(|| first.clone())
 }
 
-/// What a run is called where several are watched: by the name of its output, which is the same every night.
+/// The name of a job for monitoring: the name of its output, which is the same every night.
 fn job_name(output: Option<&Path>) -> String {
     let name = output.and_then(Path::file_name);
     name.map_or_else(
@@ -269,8 +269,7 @@ fn job_name(output: Option<&Path>) -> String {
     )
 }
 
-/// Fails when any two of the files of the run would be one, also of those that it reads or writes once, however many inputs it
-/// has.
+/// Fails when any two of the run's files would be the same file.
 ///
 /// # Errors
 /// Exit code 2: they would, or the name of a file does not fit its format.
@@ -307,7 +306,7 @@ pub(super) fn metrics_file(path: PathBuf, identity: RunIdentity) -> Result<Metri
 /// Opens the log, if the run keeps one, and logs the start of the run.
 ///
 /// # Errors
-/// Exit code 2: it cannot be opened, or it is not a log of ours.
+/// Exit code 2: it cannot be opened, or rescore did not write it.
 pub(super) fn open_log(
     config: &RunConfig,
     identity: &RunIdentity,
@@ -341,7 +340,7 @@ fn cannot_open(path: &Path, error: std::io::Error) -> Error {
     }
 }
 
-/// A file's name for programs: JSON escapes what it has to.
+/// A file's name for programs; JSON escapes it.
 fn text_of(path: &Path) -> String {
     path.display().to_string()
 }
@@ -385,7 +384,7 @@ fn fit_fd_limit(config: &RunConfig) -> (NonZeroUsize, Option<String>) {
     (room, warning)
 }
 
-/// Raises the limit towards `needed`, and returns what it is then; `None` where there is none.
+/// Raises the limit towards `needed`, and returns the new limit; `None` if there is none.
 fn raise(needed: usize) -> Option<usize> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);

@@ -1,6 +1,6 @@
 //! The rows of one part as they pass through the stages of a run, and the threads beside the one that makes the calls. The
-//! reader's thread reads rows, gives each request its key and looks up in the ledger what is known of it, so that a slow disk
-//! delays rows to come and not calls in flight. The writer's thread writes rows that are done. What outlives the part (the
+//! reader's thread reads rows, gives each request its key and looks it up in the ledger, so that a slow disk delays rows to come
+//! and not calls in flight. The writer's thread writes rows that are done. What outlives the part (the
 //! engine, the ledger, the events) is given from outside.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -29,7 +29,7 @@ const WINDOW_ROWS: usize = 128 * 1_024;
 /// Bytes of the window, for files with huge records.
 const WINDOW_BYTES: usize = 64 * 1024 * 1024;
 /// How often to check whether to stop waiting for the writer.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// How long the writer gets after a stop, on top of the time that it had while calls finished. A program that has stopped
 /// reading our standard output must not keep a service manager waiting.
 const LAST_ROWS: Duration = Duration::from_secs(2);
@@ -54,12 +54,12 @@ pub(super) struct RowStages {
     pub(super) writer: Writer,
 }
 
-/// What the rows of a part left behind.
+/// The result of a part.
 pub(super) struct RowsEnd {
     pub(super) written: Written,
-    /// What ended them early, where its reason does not say it all.
+    /// The error that ended it early, if there is one.
     pub(super) error: Option<Error>,
-    /// What the writer counted for a report.
+    /// The writer's counts for a report.
     pub(super) tally: Option<Box<RowTally>>,
 }
 
@@ -93,7 +93,7 @@ pub(super) fn run_rows<S: Service>(
     let writer = wait_for(&writing, stops, events, &mut error);
     // After a stop, a reader that waits for a silent pipe never ends.
     let broken = if is_stopped(events) {
-        reading.recv_timeout(LOOK).unwrap_or_default()
+        reading.recv_timeout(POLL_INTERVAL).unwrap_or_default()
     } else {
         reading.recv().unwrap_or_default()
     };
@@ -119,8 +119,8 @@ fn wait_for(
 ) -> WriterEnd {
     let mut left = LAST_ROWS;
     loop {
-        let ended = writing.recv_timeout(LOOK);
-        // What a writer that failed on the last rows, or a signal, sent after the dispatcher had stopped listening.
+        let ended = writing.recv_timeout(POLL_INTERVAL);
+        // A writer that failed on the last rows, or a signal, may ask after the dispatcher has stopped listening.
         while let Ok(stop) = stops.try_recv() {
             if !is_stopped(events) {
                 events.emit(Event::CancelBegan(stop.reason));
@@ -131,7 +131,7 @@ fn wait_for(
             Ok(end) => return end,
             Err(RecvTimeoutError::Timeout) if !is_stopped(events) => continue,
             Err(RecvTimeoutError::Timeout) => {
-                left = left.saturating_sub(LOOK);
+                left = left.saturating_sub(POLL_INTERVAL);
                 if !left.is_zero() {
                     continue;
                 }
@@ -188,7 +188,7 @@ fn end_files(
 /// Why an input could be read no further, where that does not stop the run.
 type ReaderEnd = Option<Error>;
 
-/// Reads until the input ends or the receiver is gone. What is read comes first, and then how it ended.
+/// Reads until the input ends or the receiver is gone. The rows come first, and then how the input ended.
 fn reader(
     mut reader: Reader,
     lookup: SharedLookup,
