@@ -2,9 +2,11 @@
 //! `b3sum` gives the same hash. It must not know what the bytes mean.
 
 use std::io::{self, Read, Write};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
+
+use super::threads::lock;
 
 /// Counts and hashes bytes. Clones share the counter.
 #[derive(Debug, Clone, Default)]
@@ -28,37 +30,32 @@ impl Meter {
 
     /// How many bytes have passed.
     pub(crate) fn count(&self) -> u64 {
-        self.lock().count
+        lock(&self.0).count
     }
 
     /// From now on bytes are counted and not hashed.
     pub(crate) fn only_count(&self) {
-        self.lock().is_only_counted = true;
+        lock(&self.0).is_only_counted = true;
     }
 
     /// What has passed is the whole file.
     pub(crate) fn end(&self) {
-        self.lock().is_whole = true;
+        lock(&self.0).is_whole = true;
     }
 
     /// The BLAKE3 hash in hexadecimal, if the whole file has passed.
     pub(crate) fn hash(&self) -> Option<String> {
-        let passed = self.lock();
+        let passed = lock(&self.0);
         let is_hashed = passed.is_whole && !passed.is_only_counted;
         is_hashed.then(|| passed.hasher.finalize().to_string())
     }
 
     fn add(&self, bytes: &[u8]) {
-        let mut passed = self.lock();
+        let mut passed = lock(&self.0);
         passed.count += bytes.len() as u64;
         if !passed.is_only_counted {
             passed.hasher.update(bytes);
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, PassedBytes> {
-        // Nothing panics while it is held.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -9,8 +9,8 @@
 use std::io::Write;
 use std::sync::LazyLock;
 
-use super::queue::Queue;
 use super::text::printable;
+use super::threads::Queue;
 
 /// Bytes of progress that may wait to be written: some minutes of it. Later lines are dropped.
 const MAX_PROGRESS: usize = 16 * 1024;

@@ -96,13 +96,6 @@ pub(super) fn completions(shell: Shell, mut command: Command) -> String {
     String::from_utf8_lossy(&script).into_owned()
 }
 
-/// The command from which manual pages are made.
-pub(super) fn with_pages(command: Command) -> Command {
-    let mut command = command.disable_help_subcommand(true);
-    command.build();
-    command
-}
-
 /// The main manual page.
 pub(super) fn man_page(command: Command) -> String {
     let mut page = Vec::new();

@@ -188,7 +188,8 @@ fn config(
             Command::Print(help::completions(shell, commands.clone()))
         }
         Subcommands::Man { directory } => {
-            let command = help::with_pages(commands.clone());
+            let mut command = commands.clone().disable_help_subcommand(true);
+            command.build();
             match directory {
                 Some(directory) => Command::Man(directory, command.into()),
                 None => Command::Print(help::man_page(command)),

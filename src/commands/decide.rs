@@ -17,7 +17,7 @@ use crate::base::error::{Error, Exit, Result};
 use crate::config::{DecideConfig, DecideOutput, DecideTask};
 use crate::input::{FileSettings, refuse_missing};
 use crate::layout::{DECISION_COLUMN, Layout, SCORE_COLUMN};
-use crate::observe::{DecideSummary, ScoredRows, WhatIfView, tell, warn, write_json};
+use crate::observe::{DecideSummary, ScoredRows, WhatIfView, tell, warn};
 use crate::output::{Replace, RowFiles, Target, WriteError, Writer, Written};
 use crate::row::{RawRow, Span};
 use crate::row_state::{Row, RowBatch, RowState};
@@ -64,7 +64,7 @@ fn rewrite(
     refuse_clashes(&file.input, &written)?;
     let replace = Replace::by(places.overwrite);
     let target = |path: &Option<PathBuf>| {
-        let target = path.as_ref().map(|path| Target::new(path, |_| replace));
+        let target = path.as_ref().map(|path| Target::new(path, replace));
         target.transpose()
     };
     let targets = Targets {
@@ -111,7 +111,7 @@ fn rewrite(
         tell(&summary.text());
     }
     if let Some(file) = summary_file {
-        file.write(|file| write_json(&summary, file));
+        file.write(&summary);
     }
     warn_if_empty(&opened.name, summary.scored.rows);
     Ok(exit)

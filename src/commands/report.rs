@@ -37,7 +37,7 @@ pub(crate) fn execute(config: &ReportConfig) -> Result<Exit> {
     refuse_missing(&config.scored.input)?;
     refuse_overwriting(config)?;
     let interrupts = Interrupts::listen()?;
-    let replace = |_: &Path| Replace::by(config.overwrite);
+    let replace = Replace::by(config.overwrite);
     let output = config.output.as_deref();
     let target = output.map(|path| Target::new(path, replace)).transpose()?;
     let (content, readers) = count_rows(config)?;
@@ -45,7 +45,7 @@ pub(crate) fn execute(config: &ReportConfig) -> Result<Exit> {
         Some(target) => interrupts.opening(target.partial(), || target.open(readers))?,
         None => OutputFile::stdout(),
     };
-    if let Some(path) = Document::new(output).complete(&page(&content))? {
+    if let Some(path) = Document::new(output).complete(&page(&content), |_| {})? {
         let (path, rows) = (shown(&path), counted(content.tally.rows(), "row"));
         tell(&format!("rescore: wrote {path}: a report on {rows}"));
     }

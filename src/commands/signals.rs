@@ -6,7 +6,7 @@
 //! ends it immediately, even while a disk or a pipe blocks everything else. SIGUSR1 asks a run how far it is, and stops nothing.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use std::{fs, io};
 
@@ -17,6 +17,7 @@ use tokio::time::Instant;
 
 use crate::base::error::{Error, Exit, Result, Signal};
 use crate::base::stderr::{draw, flush};
+use crate::base::threads::lock;
 use crate::engine::Stop;
 use crate::observe::{LogLine, end_log, tell, tell_error};
 use crate::telemetry::event::CancelReason;
@@ -114,9 +115,6 @@ pub(super) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<
         .map_err(|e| Error::stopped("cannot start a thread").because(e))
 }
 
-/// How often a file that is being opened is waited for after a signal, and for how long each time: a tenth of a second in all.
-const OPENING: (u32, Duration) = (10, Duration::from_millis(10));
-
 /// A thread that ends the process at the first signal, and removes the files that are not complete.
 pub(super) struct Interrupts(Arc<Mutex<Vec<PathBuf>>>);
 
@@ -130,15 +128,9 @@ impl Interrupts {
         let files: Arc<Mutex<Vec<PathBuf>>> = Arc::clone(&partial);
         listen_on_a_thread(move |runtime, mut signals| {
             let error = Error::interrupted(runtime.block_on(signals.next()));
-            // Opening a file may last for as long as a pipe has no reader: then none is removed, as an empty partial file does
-            // no harm. The lock is held to the end of the process, so that no file is added any more.
-            let files = (0..OPENING.0).find_map(|_| {
-                let opened = files.try_lock().ok();
-                if opened.is_none() {
-                    runtime.block_on(async { tokio::time::sleep(OPENING.1).await });
-                }
-                opened
-            });
+            // The lock is held to the end of the process, so that no file is added any more. While one is being opened, which
+            // may last for as long as a pipe has no reader, none is removed: an empty partial file does no harm.
+            let files = files.try_lock().ok();
             for file in files.iter().flat_map(|files| files.iter()) {
                 // If it is complete and has its final name, it is not there any more.
                 let _ = fs::remove_file(file);
@@ -159,7 +151,7 @@ impl Interrupts {
         partial: impl IntoIterator<Item = PathBuf>,
         open: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
-        let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut files = lock(&self.0);
         let opened = open()?;
         files.extend(partial);
         Ok(opened)
@@ -259,11 +251,6 @@ impl StopSignals {
     }
 }
 
-fn lock(phase: &Mutex<RunPhase>) -> MutexGuard<'_, RunPhase> {
-    // Nothing panics while it is held.
-    phase.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 fn listen(runtime: &Runtime, signals: &mut Signals, phase: &Mutex<RunPhase>) {
     let first = runtime.block_on(signals.next());
     let since = Instant::now();
@@ -286,7 +273,15 @@ fn listen(runtime: &Runtime, signals: &mut Signals, phase: &Mutex<RunPhase>) {
             error: None,
         });
     }
-    let last = runtime.block_on(second(signals, since));
+    // A second signal that is no part of the first request.
+    let last = runtime.block_on(async {
+        loop {
+            let signal = signals.next().await;
+            if asks_again(signal, since.elapsed()) {
+                return signal;
+            }
+        }
+    });
     let phase = lock(phase);
     if let (false, Some(reach)) = (phase.is_over, &phase.reach) {
         let kept = reach
@@ -309,16 +304,6 @@ fn show_progress(phase: &RunPhase) {
         None => tell("rescore: still preparing: no call was made yet"),
         Some(reach) if (reach.ask_progress)() => {}
         Some(_) => tell("rescore: all rows are done, writing the summary"),
-    }
-}
-
-/// The next signal that is a second request to stop; the first one came at `since`.
-async fn second(signals: &mut Signals, since: Instant) -> Signal {
-    loop {
-        let signal = signals.next().await;
-        if asks_again(signal, since.elapsed()) {
-            return signal;
-        }
     }
 }
 

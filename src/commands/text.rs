@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
+use serde::Serialize;
 
 use crate::base::error::{Error, Exit, Result, system_words};
 use crate::base::own_file::{self, Readers};
 use crate::base::text::shown;
-use crate::observe::{refuse_other_content, tell, warn};
+use crate::observe::{pretty_json, refuse_other_content, tell, warn};
 
 /// Prints the result of a command and a line end.
 ///
@@ -97,14 +98,14 @@ impl SummaryFile {
 
     /// Has the summary written. If that fails, a warning says so, and no earlier summary is left: a program would take it for
     /// this run's. The rows are safe, so it does not change the exit code.
-    pub(in crate::commands) fn write(self, write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) {
-        let mut text = Vec::new();
-        let written = write(&mut text).and_then(|()| match &self.stream {
-            Some(stream) => { stream }.write_all(&text),
+    pub(in crate::commands) fn write(self, summary: &impl Serialize) {
+        let text = pretty_json(summary);
+        let written = match self.stream.as_ref() {
+            Some(mut stream) => stream.write_all(text.as_bytes()),
             // Another file may have been put there meanwhile.
             None => refuse_other_content(&self.path)
-                .and_then(|()| own_file::replace(&self.path, self.readers, &text)),
-        });
+                .and_then(|()| own_file::replace(&self.path, self.readers, text.as_bytes())),
+        };
         if let Err(failed) = written {
             warn(&format!(
                 "cannot write the summary to `{}`: {}",
@@ -141,27 +142,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_earlier_summary_is_whole_until_the_new_one_is_and_no_other_file_is_replaced() {
+    fn an_earlier_summary_is_replaced_with_its_mode_and_no_other_file_is() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("s.json");
         let read = || fs::read_to_string(&path).unwrap();
         let earlier = "{\"type\":\"summary\"}";
         fs::write(&path, earlier).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
-        let [first, late, failing] =
-            [(); 3].map(|()| SummaryFile::create(&path, Readers::EVERYBODY).unwrap());
-        first.write(|to| {
-            to.extend_from_slice(b"{}");
-            assert_eq!(read(), earlier);
-            Ok(())
-        });
-        assert_eq!(read(), "{}");
+        let [first, late] =
+            [(); 2].map(|()| SummaryFile::create(&path, Readers::EVERYBODY).unwrap());
+        first.write(&[1]);
+        assert_eq!(read(), "[\n  1\n]\n");
         assert_eq!(own_file::mode_of(&path.metadata().unwrap()), 0o640);
         fs::write(&path, "precious").unwrap();
-        late.write(|_| Ok(()));
+        late.write(&[2]);
         assert_eq!(read(), "precious");
-        fs::write(&path, "").unwrap();
-        failing.write(|_| Err(io::ErrorKind::StorageFull.into()));
-        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
     }
 }

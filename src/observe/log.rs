@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::numbers::{counted, one_line, utc};
 use crate::base::error::system_words;
 use crate::base::own_file;
-use crate::base::queue::Queue;
+use crate::base::threads::{Queue, lock};
 use crate::telemetry::counts::Counts;
 use crate::telemetry::event::{CancelReason, Event, PassedOver};
 use crate::telemetry::hub::Observer;
@@ -75,11 +75,6 @@ fn is_logged(event: &Event) -> bool {
 
 /// The log of the process's run, while there is one.
 static LOG: Mutex<Option<Log>> = Mutex::new(None);
-
-/// Locks a mutex; no thread panics while it holds one of these.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Starts the log of the run, at the end of this file. A missing one is created.
 ///

@@ -19,7 +19,7 @@ pub(crate) use log::{EventLog, LogLine, end_log, log_line, start_log};
 pub(crate) use messages::{speak_json, tell, tell_error, tell_usage, warn, warn_of};
 pub(crate) use metrics::{MetricsFile, MetricsThread};
 pub(crate) use numbers::{
-    count, counted, day, moment, most, named, one_line, stamp, utc_seconds, write_json,
+    count, counted, day, moment, most, named, one_line, pretty_json, stamp, utc_seconds,
 };
 pub(crate) use progress::{ProgressSettings, ProgressThread, Style};
 pub(crate) use summary::{

@@ -2,7 +2,6 @@
 
 use std::borrow::Borrow;
 use std::fmt::Display;
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -46,11 +45,8 @@ pub(crate) fn moment(time: SystemTime) -> String {
 /// A day in local time: `today`, or `on 2026-11-20`.
 pub(crate) fn day(time: SystemTime) -> String {
     let time = local(time);
-    let format = if is_today(&time) {
-        "today"
-    } else {
-        "on %Y-%m-%d"
-    };
+    let is_today = time.date() == local(SystemTime::now()).date();
+    let format = if is_today { "today" } else { "on %Y-%m-%d" };
     time.strftime(format).to_string()
 }
 
@@ -82,10 +78,6 @@ pub(crate) fn utc_seconds(time: SystemTime) -> String {
 fn local(time: SystemTime) -> Zoned {
     let time = Timestamp::try_from(time).unwrap_or_default();
     time.to_zoned(TimeZone::system())
-}
-
-fn is_today(time: &Zoned) -> bool {
-    time.date() == local(SystemTime::now()).date()
 }
 
 /// A rate with three significant digits.
@@ -177,15 +169,12 @@ pub(crate) fn one_line(record: &impl Serialize) -> String {
     escape_unsafe(&serde_json::to_string(record).unwrap_or_default())
 }
 
-/// Writes the record for programs on several lines, safe to show on a terminal.
-///
-/// # Errors
-/// Those of the writer.
-pub(crate) fn write_json(record: &impl Serialize, mut to: impl Write) -> io::Result<()> {
-    for line in serde_json::to_string_pretty(record)?.lines() {
-        writeln!(to, "{}", escape_unsafe(line))?;
-    }
-    to.flush()
+/// The record for programs on several lines, safe to show on a terminal.
+pub(crate) fn pretty_json(record: &impl Serialize) -> String {
+    let text = serde_json::to_string_pretty(record).unwrap_or_default();
+    text.lines()
+        .map(|line| escape_unsafe(line) + "\n")
+        .collect()
 }
 
 /// A path for programs, whatever bytes it has.

@@ -213,14 +213,9 @@ impl<'a> RunSummary<'a> {
         }
     }
 
-    /// The object for programs, on one line.
-    pub(crate) fn json_line(&self) -> String {
-        one_line(self)
-    }
-
     /// Says the object for programs.
     pub(crate) fn say_line(&self) {
-        say(&self.json_line());
+        say(&one_line(self));
     }
 }
 

@@ -476,39 +476,28 @@ impl RowFiles {
 
 /// A text that is written as a whole, such as a report. It is opened before it is known what will be in it, so that a run
 /// fails before its first call and not after its last.
-pub(crate) struct Document {
-    file: OutputFile,
-    /// Gets its state when it is complete, before it has its name.
-    note: Option<Note>,
-}
-
-type Note = Box<dyn FnOnce(&[DurableFile])>;
+pub(crate) struct Document(OutputFile);
 
 impl Document {
     /// In this file.
     pub(crate) const fn new(mut file: OutputFile) -> Self {
         file.is_worthless = true;
-        Self { file, note: None }
+        Self(file)
     }
 
-    /// The same. When it is complete, and before it has its name, `note` gets its state.
-    pub(crate) fn noting(self, note: impl FnOnce(&[DurableFile]) + 'static) -> Self {
-        Self {
-            note: Some(Box::new(note)),
-            ..self
-        }
-    }
-
-    /// Writes all of it, and gives the file its name. If that fails, nothing is left, unless it only cannot get its name: then
+    /// Writes all of it, and gives the file its name; before that, `note` gets its state. If that fails, nothing is left, unless it only cannot get its name: then
     /// the error says where the complete file is.
     ///
     /// # Errors
     /// Exit code 3: it cannot be written.
-    pub(crate) fn complete(self, text: &str) -> Result<Option<PathBuf>> {
-        let Self { mut file, note } = self;
+    pub(crate) fn complete(
+        self,
+        text: &str,
+        note: impl FnOnce(&[DurableFile]),
+    ) -> Result<Option<PathBuf>> {
+        let Self(mut file) = self;
         file.buffer.extend_from_slice(text.as_bytes());
-        let durable = file.make_durable().map_err(error_of)?;
-        if let (Some(durable), Some(note)) = (durable, note) {
+        if let Some(durable) = file.make_durable().map_err(error_of)? {
             note(&[durable]);
         }
         file.commit().map_err(error_of)?;

@@ -54,13 +54,12 @@ impl Replace {
 }
 
 impl Target {
-    /// Checks the path, so that a run fails before its first call and not after its last. `replace`
-    /// says what may be overwritten, given the path with links followed.
+    /// Checks the path, so that a run fails before its first call and not after its last.
     ///
     /// # Errors
     /// Exit code 2: it exists and may not be overwritten, or its directory does not exist. Exit code
     /// 75: another run is writing it.
-    pub fn new(path: &Path, replace: impl FnOnce(&Path) -> Replace) -> Result<Self> {
+    pub fn new(path: &Path, replace: Replace) -> Result<Self> {
         let cannot = || Error::usage(format!("cannot write `{}`", path.display()));
         let metadata = fs::metadata(path).ok();
         if metadata.as_ref().is_some_and(fs::Metadata::is_dir) || names_directory(path) {
@@ -82,7 +81,7 @@ impl Target {
         };
         let target = Self {
             shown: path.to_owned(),
-            replace: replace(&real),
+            replace,
             real,
             special,
         };
@@ -371,7 +370,7 @@ mod tests {
         std::thread::scope(|scope| {
             let looking = scope.spawn(look);
             for _ in 0..TIMES {
-                let target = Target::new(&path, |_| Replace::Whole).unwrap();
+                let target = Target::new(&path, Replace::Whole).unwrap();
                 drop(target.open(Readers::EVERYBODY).unwrap());
             }
             over.store(true, Ordering::Relaxed);

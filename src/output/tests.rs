@@ -211,7 +211,7 @@ fn before_any_file_gets_its_name_the_final_states_are_known() {
     for end in ["", ".gz", ".zst"] {
         let directory = tempfile::tempdir().unwrap();
         let path = |name: &str| directory.path().join(name);
-        let new = |name: &str| Target::new(&path(name), |_| Replace::Nothing).unwrap();
+        let new = |name: &str| Target::new(&path(name), Replace::Nothing).unwrap();
         let output = format!("output{end}");
         let open = |name: &str| new(name).open(Readers::EVERYBODY).unwrap();
         let files = RowFiles::new(open(&output), Some(open("rejects")), Some(open("changes")));

@@ -2,7 +2,7 @@
 //!
 //! [`Counts::apply`] is the only place that counts; replaying the events gives the same numbers.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use super::counts::{Calls, Counts, OngoingOutage};
 use super::event::{CancelReason, Event, FailureClass, Origin, PassedOver, RetryCause};
 use crate::base::money::Money;
+use crate::base::threads::lock;
 use crate::row::RowNumber;
 use crate::verdict::{Decision, Reason, Resolution};
 
@@ -44,7 +45,7 @@ impl Events {
 
     /// From now on, this observer sees all events as well.
     pub(crate) fn add_observer(&self, observer: impl Observer + 'static) {
-        self.lock().observers.push(Box::new(observer));
+        lock(&self.recorder).observers.push(Box::new(observer));
     }
 
     /// Records that `event` happened now.
@@ -57,7 +58,7 @@ impl Events {
     #[allow(clippy::needless_pass_by_value, reason = "an event is recorded once")]
     pub(crate) fn emit_at(&self, when: Instant, event: Event) {
         let at = when.saturating_duration_since(self.started);
-        let mut recorder = self.lock();
+        let mut recorder = lock(&self.recorder);
         let Recorder { counts, observers } = &mut *recorder;
         counts.apply(at, &event);
         for observer in observers {
@@ -72,12 +73,7 @@ impl Events {
 
     /// Reads the counts.
     pub(crate) fn with_counts<T>(&self, read: impl FnOnce(&Counts) -> T) -> T {
-        read(&self.lock().counts)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Recorder> {
-        // A panic in another thread must not turn into one here: the counters are consistent after each event.
-        self.recorder.lock().unwrap_or_else(PoisonError::into_inner)
+        read(&lock(&self.recorder).counts)
     }
 }
 

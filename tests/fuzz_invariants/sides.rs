@@ -14,8 +14,7 @@ use super::files::{by_the_csv_crate, is_broken, is_json, verdict};
 /// Writes the rows with both files beside the output, and looks at those.
 pub(super) fn check(layout: &Layout, finished: &[Row]) {
     let directory = tempfile::tempdir().unwrap();
-    let target =
-        |name: &str| Target::new(&directory.path().join(name), |_| Replace::Nothing).unwrap();
+    let target = |name: &str| Target::new(&directory.path().join(name), Replace::Nothing).unwrap();
     let (rejects, changes) = (target("rejects"), target("changes"));
     let open = |target: &Target| Some(target.open(Readers::EVERYBODY).unwrap());
     let output = OutputFile::stream(Kept::default());

@@ -62,10 +62,7 @@ pub(super) fn drive(mut run: PreparedRun, start: Start) -> Result<Exit> {
             &events,
             stops,
         )?;
-        // Has the ledger remember the report, so that the same command replaces it.
-        let record = recorder(ledger.as_ref(), parts.first().and_then(RunPart::real_input));
-        let report = run.files.report.take();
-        run.files.report = report.map(|report| report.noting(record));
+        ended.real_input = parts.first().and_then(RunPart::real_input);
         let mut runner = PartRunner {
             run: &run,
             is_only: run.files.directory.is_none(),
@@ -168,7 +165,13 @@ impl PartRunner<'_> {
         let stats = events.with_counts(Clone::clone);
         let rows = stats.of_rows().since(earlier);
         let error = end.error.as_ref();
-        let of_part = error.filter(|_| stats.cancelled.is_none_or(is_of_input));
+        // A run that stops for another reason stops in the middle of a sound input.
+        let of_input = [
+            None,
+            Some(CancelReason::Input),
+            Some(CancelReason::InputChanged),
+        ];
+        let of_part = error.filter(|_| of_input.contains(&stats.cancelled));
         self.ended
             .add_run(&part.input, &opened, end.written, rows, &stats, of_part);
         self.ended.tally = end.tally;
@@ -203,11 +206,6 @@ impl PartRunner<'_> {
         self.engine.events().emit(Event::FileFailed(reason));
         tell_error(error);
     }
-}
-
-/// Whether a run that stops for this reason stops because of an input.
-const fn is_of_input(reason: CancelReason) -> bool {
-    matches!(reason, CancelReason::Input | CancelReason::InputChanged)
 }
 
 fn start_progress(

@@ -16,7 +16,7 @@ use crate::base::own_file::Readers;
 use crate::commands::signals::RecordFailure;
 use crate::commands::text::SummaryFile;
 use crate::config::{RunConfig, WatchConfig};
-use crate::observe::{LogLine, RunIdentity, RunSummary, end_log, ended_by, write_json};
+use crate::observe::{LogLine, RunIdentity, RunSummary, end_log, ended_by};
 use crate::telemetry::counts::Counts;
 
 /// Runs, and says how it went.
@@ -60,12 +60,9 @@ fn write_failure(
     if let Some(path) = watch.summary.as_ref().filter(is_ours)
         && let Ok(file) = SummaryFile::create(path, Readers::EVERYBODY)
     {
-        file.write(|to| {
-            let summary = RunSummary {
-                error: Some(ended_by(error)),
-                ..RunSummary::new(identity, counts.clone(), exit)
-            };
-            write_json(&summary, to)
+        file.write(&RunSummary {
+            error: Some(ended_by(error)),
+            ..RunSummary::new(identity, counts.clone(), exit)
         });
     }
     if let Some(path) = watch.metrics.as_ref().filter(is_ours)

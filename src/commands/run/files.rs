@@ -151,7 +151,7 @@ impl Files {
         Ok(Self {
             parts,
             directory,
-            target: output.and_then(|output| Target::new(output, |_| Replace::Whole).ok()),
+            target: output.and_then(|output| Target::new(output, Replace::Whole).ok()),
             again: config.overwrite || reuse == Reuse::Retry,
             selection,
             config,
@@ -181,7 +181,7 @@ impl Files {
             Some(Input::Stdin) if !self.config.overwrite => Replace::Partial,
             _ => Replace::Whole,
         };
-        Target::new(output, |_| replace).map(drop)
+        Target::new(output, replace).map(drop)
     }
 
     /// The file or directory that no other run may write; `None` is a stream.
@@ -461,7 +461,7 @@ impl Files {
             let Some(path) = path else {
                 return Ok(None);
             };
-            let target = Target::new(path, |_| Replace::Whole)?;
+            let target = Target::new(path, Replace::Whole)?;
             let replace = if self.config.overwrite || target.is_special() {
                 Replace::Whole
             } else if let Some(ledger) = ledger.as_deref_mut() {

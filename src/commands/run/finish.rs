@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::files::{Files, PartState, RunPart};
-use super::ledger::{explain, patience, settle};
+use super::ledger::{explain, patience, recorder, settle};
 use super::prepare::PreparedRun;
 use crate::analysis::RowTally;
 use crate::base::error::{Error, Exit, Result};
@@ -17,9 +17,9 @@ use crate::input::{Input, Opened, ReaderSettings};
 use crate::ledger::RunningLedger;
 use crate::observe::{
     FileState, FileSummary, LedgerLeft, LogLine, MetricsThread, ReportedRun, RunSummary, SizedFile,
-    Style, end_log, ended_by, stamp, tell, tell_error, warn, warn_of, write_json,
+    Style, end_log, ended_by, one_line, stamp, tell, tell_error, warn, warn_of,
 };
-use crate::output::{Document, Written};
+use crate::output::{Document, DurableFile, Written};
 use crate::report::{Comparison, PageContent, page};
 use crate::selection::Selection;
 use crate::telemetry::counts::{Counts, RowCounts};
@@ -71,7 +71,9 @@ pub(super) fn finish(
     tell_summary(&summary, files.summary, &watch);
     if let Some(report) = files.report {
         let tally = tally.filter(|_| counts.cancelled.is_none());
-        finish_report(report, tally, &summary, &watch);
+        // The ledger remembers the report, so that the same command replaces it.
+        let record = recorder(ledger.as_ref(), ended.real_input.take());
+        finish_report(report, tally, &summary, &watch, record);
     }
     error.iter().for_each(tell_error);
     let is_whole = counts.has_all_rows();
@@ -105,7 +107,7 @@ fn tell_summary(summary: &RunSummary<'_>, file: Option<SummaryFile>, watch: &Wat
         _ => tell(&summary.text()),
     }
     if let Some(file) = file {
-        file.write(|file| write_json(summary, file));
+        file.write(summary);
     }
 }
 
@@ -116,6 +118,7 @@ fn finish_report(
     tally: Option<Box<RowTally>>,
     summary: &RunSummary<'_>,
     watch: &WatchConfig,
+    record: impl FnOnce(&[DurableFile]),
 ) {
     let Some(tally) = tally else {
         if watch.shows_text() {
@@ -123,7 +126,7 @@ fn finish_report(
         }
         return;
     };
-    match write_report(document, *tally, summary) {
+    match write_report(document, *tally, summary, record) {
         Ok(path) if watch.shows_text() => tell(&format!("         wrote {path}: the report")),
         Ok(_) => {}
         // The rows are safe, so this does not change the exit code.
@@ -131,13 +134,18 @@ fn finish_report(
     }
 }
 
-fn write_report(document: Document, tally: RowTally, summary: &RunSummary<'_>) -> Result<String> {
+fn write_report(
+    document: Document,
+    tally: RowTally,
+    summary: &RunSummary<'_>,
+    record: impl FnOnce(&[DurableFile]),
+) -> Result<String> {
     // Without its directory, which has no place in a page that is passed on.
     let about = summary.output.as_ref().unwrap_or(&summary.input);
     let name = about.path.as_deref().and_then(Path::file_name);
     let name = name.map_or("standard input".into(), |name| name.to_string_lossy());
     // The summary's JSON is documented, and all that is known of the run is in it.
-    let run = ReportedRun::parse(&summary.json_line())
+    let run = ReportedRun::parse(&one_line(summary))
         .map_err(|why| Error::internal(format!("cannot read the summary back: {why}")))?;
     let content = PageContent {
         file: name.into_owned(),
@@ -150,7 +158,7 @@ fn write_report(document: Document, tally: RowTally, summary: &RunSummary<'_>) -
         run: Some(run),
         redecided: false,
     };
-    let path = document.complete(&page(&content))?;
+    let path = document.complete(&page(&content), record)?;
     Ok(path.as_deref().map(shown).unwrap_or_default())
 }
 
@@ -163,6 +171,8 @@ pub(super) struct EndedFiles {
     /// The only input, or the size of several.
     pub(super) input: SizedFile,
     pub(super) changes: Option<PathBuf>,
+    /// The path of the first input with links followed; `None` for a stream.
+    pub(super) real_input: Option<PathBuf>,
     /// The error that ended the run early, if there is one.
     pub(super) error: Option<Error>,
     /// Warnings that are known only at the end.
@@ -184,6 +194,7 @@ impl EndedFiles {
             parts: Vec::with_capacity(files.parts.len()),
             directory: files.directory.clone(),
             changes: None,
+            real_input: None,
             error: None,
             warnings: Vec::new(),
             tally: None,

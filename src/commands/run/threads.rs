@@ -4,7 +4,7 @@
 //! engine, the ledger, the events) is given from outside.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 
 use crate::analysis::RowTally;
 use crate::base::error::{Error, Result};
+use crate::base::threads::lock;
 use crate::commands::signals::spawn;
 use crate::engine::{self, Engine, Read, Stop, WindowSize, Write};
 use crate::input::Reader;
@@ -223,10 +224,6 @@ fn reader(
     };
     spawn("reader", read)?;
     Ok((receiver, end))
-}
-
-fn lock(lookup: &Mutex<Lookup>) -> MutexGuard<'_, Lookup> {
-    lookup.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// How the writer ended: itself, or the files that it left behind when it failed.

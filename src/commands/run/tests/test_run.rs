@@ -183,7 +183,7 @@ impl TestRun {
         });
         let (reader, opened) = Reader::open(settings, compose).unwrap();
         let ledger = self.ledger(calls).failing(Some(keeping), reading);
-        let target = Target::new(&self.output(), |_| Replace::Whole).unwrap();
+        let target = Target::new(&self.output(), Replace::Whole).unwrap();
         let stream = FailingOutput(Arc::new(Mutex::new(Taken {
             bytes: Vec::new(),
             writes: 0,

@@ -1,14 +1,19 @@
-//! A queue whose items a thread of its own writes, so that a terminal or a disk that hangs delays nobody else. It must not know
+//! What threads share: locks, and a queue whose items a thread of its own writes, so that a terminal or a disk that hangs delays nobody else. It must not know
 //! what is written, or where.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// How long the last items may take at the end of the process, because a service manager waits.
 const LAST_ITEMS: Duration = Duration::from_secs(1);
+
+/// Locks a mutex whose content is sound at any time, so that a panic in another thread does not become one here.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Items that wait to be written, in their order.
 pub(crate) struct Queue<T> {
