@@ -13,7 +13,7 @@ use super::run::{
     CountedFile, Counting, Files, FirstCount, PartState, count as first_count, ledger_notices,
     look_up_in, paid_in,
 };
-use super::signals::Interrupts;
+use super::signals::StopSignals;
 use super::text::print;
 use crate::base::error::{Error, Exit, Result};
 use crate::base::money::{Money, Tariff};
@@ -34,7 +34,7 @@ pub(crate) fn execute(config: &CheckConfig) -> Result<Exit> {
     let account = config.account.as_ref();
     let settings = files.ledger_settings(&config.ledger, account, &config.captured)?;
     // Its thread lives as long as the process; there are no files to remove.
-    drop(Interrupts::listen()?);
+    drop(StopSignals::start(false)?);
     let mut inputs = files.parts.iter().map(|part| &part.input);
     let stream = inputs.find_map(|input| refuse_stream(config.limits, input).err());
     let ledger = look_at(settings.as_ref(), config)?;

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::files::{Targets, check_name, refuse_clashes};
 use super::inputs::{open_scored, read_ahead, warn_if_empty};
-use super::signals::Interrupts;
+use super::signals::StopSignals;
 use super::text::{SummaryFile, print};
 use crate::analysis::WhatIf;
 use crate::base::error::{Error, Exit, Result};
@@ -35,13 +35,13 @@ use crate::verdict::{
 pub(crate) fn execute(config: DecideConfig) -> Result<Exit> {
     let DecideConfig { file, prefix, task } = config;
     refuse_missing(&file.input)?;
-    let interrupts = Interrupts::listen()?;
+    let signals = StopSignals::start(false)?;
     match task {
         DecideTask::Rewrite {
             policy,
             level,
             output,
-        } => rewrite(&file, &prefix, policy, level, &output, &interrupts),
+        } => rewrite(&file, &prefix, policy, level, &output, &signals),
         DecideTask::WhatIf { today, json } => what_if(&file, &prefix, &today, json),
     }
 }
@@ -53,7 +53,7 @@ fn rewrite(
     policy: DecisionPolicy,
     level: Option<String>,
     places: &DecideOutput,
-    interrupts: &Interrupts,
+    signals: &StopSignals,
 ) -> Result<Exit> {
     let started = Instant::now();
     let written = [
@@ -84,7 +84,8 @@ fn rewrite(
     let summary_file = places.summary.as_deref();
     let summary_file = summary_file.map(|path| SummaryFile::create(path, opened.readers));
     let summary_file = summary_file.transpose()?;
-    let files = interrupts.opening(targets.partial(), || targets.open(opened.readers))?;
+    let files = targets.open(opened.readers)?;
+    signals.files_are_open(targets.partial());
     let mut layout = opened.layout.clone();
     layout.columns.only_decisions = true;
     let mut stage = Decider {

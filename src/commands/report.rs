@@ -9,7 +9,7 @@ use std::path::Path;
 
 use super::files::refuse_clashes;
 use super::inputs::{asked, open_scored, read_ahead, read_past, verdict_of, warn_if_empty};
-use super::signals::Interrupts;
+use super::signals::StopSignals;
 use crate::analysis::{GroupTally, PastVerdicts, RowTally};
 use crate::base::error::{Error, Exit, Result};
 use crate::base::own_file::Readers;
@@ -36,15 +36,16 @@ const LONGEST_SUMMARY: u64 = 16 * 1024 * 1024;
 pub(crate) fn execute(config: &ReportConfig) -> Result<Exit> {
     refuse_missing(&config.scored.input)?;
     refuse_overwriting(config)?;
-    let interrupts = Interrupts::listen()?;
+    let signals = StopSignals::start(false)?;
     let replace = Replace::by(config.overwrite);
     let output = config.output.as_deref();
     let target = output.map(|path| Target::new(path, replace)).transpose()?;
     let (content, readers) = count_rows(config)?;
     let output = match &target {
-        Some(target) => interrupts.opening(target.partial(), || target.open(readers))?,
+        Some(target) => target.open(readers)?,
         None => OutputFile::stdout(),
     };
+    signals.files_are_open(target.iter().filter_map(Target::partial));
     if let Some(path) = Document::new(output).complete(&page(&content), |_| {})? {
         let (path, rows) = (shown(&path), counted(content.tally.rows(), "row"));
         tell(&format!("rescore: wrote {path}: a report on {rows}"));

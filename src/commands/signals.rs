@@ -16,7 +16,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 
 use crate::base::error::{Error, Exit, Result, Signal};
-use crate::base::stderr::{draw, flush};
+use crate::base::stderr::flush;
 use crate::base::threads::lock;
 use crate::engine::Stop;
 use crate::observe::{LogLine, end_log, tell, tell_error};
@@ -67,21 +67,6 @@ impl Signals {
     }
 }
 
-/// Listens from now on, and leaves the signals to a thread that lives as long as the process.
-///
-/// # Errors
-/// The system refuses the signal handlers, or a thread cannot be started.
-pub(super) fn listen_on_a_thread(
-    work: impl FnOnce(&Runtime, Signals) + Send + 'static,
-) -> Result<()> {
-    let runtime = runtime()?;
-    let signals = {
-        let _runtime = runtime.enter();
-        Signals::listen()?
-    };
-    spawn("signals", move || work(&runtime, signals))
-}
-
 /// Keeps SIGUSR1 from ending a program that does not listen for it yet, or never does: a script that asks every run for its
 /// progress must not end one that is starting.
 pub(crate) fn outlive_user_signal() {
@@ -115,49 +100,6 @@ pub(super) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<
         .map_err(|e| Error::stopped("cannot start a thread").because(e))
 }
 
-/// A thread that ends the process at the first signal, and removes the files that are not complete.
-pub(super) struct Interrupts(Arc<Mutex<Vec<PathBuf>>>);
-
-impl Interrupts {
-    /// Listens from now on.
-    ///
-    /// # Errors
-    /// The system refuses the signal handlers, or a thread cannot be started.
-    pub(super) fn listen() -> Result<Self> {
-        let partial = Arc::new(Mutex::new(Vec::new()));
-        let files: Arc<Mutex<Vec<PathBuf>>> = Arc::clone(&partial);
-        listen_on_a_thread(move |runtime, mut signals| {
-            let error = Error::interrupted(runtime.block_on(signals.next()));
-            // The lock is held to the end of the process, so that no file is added any more. While one is being opened, which
-            // may last for as long as a pipe has no reader, none is removed: an empty partial file does no harm.
-            let files = files.try_lock().ok();
-            for file in files.iter().flat_map(|files| files.iter()) {
-                // If it is complete and has its final name, it is not there any more.
-                let _ = fs::remove_file(file);
-            }
-            draw(&[]);
-            tell_error(&error);
-            end_process(error.exit());
-        })?;
-        Ok(Self(partial))
-    }
-
-    /// Opens files, which have these names until they are complete. From then on a signal removes them.
-    ///
-    /// # Errors
-    /// As `open`, which then leaves no file.
-    pub(super) fn opening<T>(
-        &self,
-        partial: impl IntoIterator<Item = PathBuf>,
-        open: impl FnOnce() -> Result<T>,
-    ) -> Result<T> {
-        let mut files = lock(&self.0);
-        let opened = open()?;
-        files.extend(partial);
-        Ok(opened)
-    }
-}
-
 /// Ends the process once everything that was said is on standard error.
 pub(super) fn end_process(exit: Exit) -> ! {
     flush();
@@ -186,9 +128,13 @@ pub(in crate::commands) type RecordFailure = Arc<dyn Fn(&Error) + Send + Sync>;
 /// A thread that listens for signals as long as the process lives.
 pub(in crate::commands) struct StopSignals(Arc<Mutex<RunPhase>>);
 
-/// How far the run has come.
+/// How far the command has come.
 #[derive(Default)]
 struct RunPhase {
+    /// The command is a run, which makes calls.
+    is_run: bool,
+    /// The partial files of another command.
+    partial: Vec<PathBuf>,
     /// Leaves why the run could not start where people look. `None` while these files may be another run's.
     record: Option<RecordFailure>,
     /// `None` until rows run.
@@ -214,10 +160,19 @@ impl StopSignals {
     ///
     /// # Errors
     /// The system refuses the signal handlers, or a thread cannot be started.
-    pub(in crate::commands) fn start() -> Result<Self> {
-        let phase = Arc::<Mutex<RunPhase>>::default();
+    pub(in crate::commands) fn start(is_run: bool) -> Result<Self> {
+        let phase = RunPhase {
+            is_run,
+            ..RunPhase::default()
+        };
+        let phase = Arc::new(Mutex::new(phase));
         let [heard, asked] = [&phase, &phase].map(Arc::clone);
-        listen_on_a_thread(move |runtime, mut signals| {
+        let runtime = runtime()?;
+        let mut signals = {
+            let _runtime = runtime.enter();
+            Signals::listen()?
+        };
+        spawn("signals", move || {
             runtime.spawn(async move {
                 let mut asks = signal(SignalKind::user_defined1())?;
                 while asks.recv().await.is_some() {
@@ -225,9 +180,14 @@ impl StopSignals {
                 }
                 io::Result::Ok(())
             });
-            listen(runtime, &mut signals, &heard);
+            listen(&runtime, &mut signals, &heard);
         })?;
         Ok(Self(phase))
+    }
+
+    /// From now on, a signal removes these files, which were opened under their partial names.
+    pub(in crate::commands) fn files_are_open(&self, partial: impl IntoIterator<Item = PathBuf>) {
+        lock(&self.0).partial.extend(partial);
     }
 
     /// No other run writes to the output: until rows run, a signal is recorded as what kept the run from starting.
@@ -258,8 +218,14 @@ fn listen(runtime: &Runtime, signals: &mut Signals, phase: &Mutex<RunPhase>) {
         let phase = lock(phase);
         let Some(reach) = &phase.reach else {
             // The lock is held to the end of the process, so that no row starts to run.
-            let error = Error::interrupted(first)
-                .detail("nothing was sent: the signal came before the first call");
+            let mut error = Error::interrupted(first);
+            if phase.is_run {
+                error = error.detail("nothing was sent: the signal came before the first call");
+            }
+            for file in &phase.partial {
+                // If it is complete, it has another name by now.
+                let _ = fs::remove_file(file);
+            }
             tell_error(&error);
             phase.record.iter().for_each(|record| record(&error));
             end_process(Exit::Interrupted(first));
@@ -301,6 +267,7 @@ fn listen(runtime: &Runtime, signals: &mut Signals, phase: &Mutex<RunPhase>) {
 /// Says how far the run is.
 fn show_progress(phase: &RunPhase) {
     match &phase.reach {
+        None if !phase.is_run => {}
         None => tell("rescore: still preparing: no call was made yet"),
         Some(reach) if (reach.ask_progress)() => {}
         Some(_) => tell("rescore: all rows are done, writing the summary"),

@@ -47,7 +47,12 @@ impl Counting<'_> {
     /// Exit code 2: the only input cannot be used. The ledger cannot be read.
     pub(super) fn pass(&self, files: &mut Files, is_whole: bool) -> Result<FirstCount> {
         let is_only = files.only().is_some();
-        let mut pass = FirstPass::new((self.lookup)()?, self.show);
+        let mut pass = FirstPass {
+            lookup: (self.lookup)()?,
+            show: self.show,
+            calls: HashSet::default(),
+            result: FirstCount::default(),
+        };
         let mut has_broken = false;
         for part in &mut files.parts {
             let mut file = CountedFile::of(&part.input);
@@ -238,16 +243,6 @@ impl CountedFile {
 }
 
 impl FirstPass {
-    /// A pass that looks rows up here, and shows this number of requests.
-    fn new(lookup: Lookup, show: u64) -> Self {
-        Self {
-            lookup,
-            show,
-            calls: HashSet::default(),
-            result: FirstCount::default(),
-        }
-    }
-
     /// Counts the rows of an input.
     ///
     /// # Errors

@@ -78,7 +78,7 @@ pub(super) fn prepare(config: RunConfig, record: &RecordFailure) -> Result<(Prep
     // Before anything is opened.
     let (concurrency, fewer) = fit_fd_limit(&config);
     // Before anything is waited for: another run may last for hours, and the header or the key may never come.
-    let signals = StopSignals::start()?;
+    let signals = StopSignals::start(true)?;
     let (client, stand_in) = answerer(&config)?;
     let wait = LockWait::new(config.wait_lock, !config.watch.quiet);
     let (mut files, lock) = find_files(&config, &wait, &signals, record)?;
@@ -317,7 +317,16 @@ pub(super) fn open_log(
     let Some(path) = config.watch.log.as_deref() else {
         return Ok(());
     };
-    start_log(path).map_err(|error| cannot_open(path, error))?;
+    start_log(path).map_err(|error| {
+        let not_ours = own_file::is_not_ours(&error);
+        let cannot = Error::usage(format!("cannot write the log to `{}`", shown(path)));
+        match cannot.because(error) {
+            cannot if not_ours => {
+                cannot.hint("give `--log` another name: rescore adds only to logs of its own")
+            }
+            cannot => own_file::cannot_make(path, cannot),
+        }
+    })?;
     let inputs: Vec<_> = parts.iter().filter_map(input).collect();
     log_line(LogLine::RunStarted(json!({
         "run": identity,
@@ -327,17 +336,6 @@ pub(super) fn open_log(
         "concurrency": concurrency,
     })));
     Ok(())
-}
-
-fn cannot_open(path: &Path, error: std::io::Error) -> Error {
-    let not_ours = own_file::is_not_ours(&error);
-    let cannot = Error::usage(format!("cannot write the log to `{}`", shown(path)));
-    let error = cannot.because(error);
-    if not_ours {
-        error.hint("give `--log` another name: rescore adds only to logs of its own")
-    } else {
-        own_file::cannot_make(path, error)
-    }
 }
 
 /// A file's name for programs; JSON escapes it.
