@@ -256,25 +256,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn delimiters_are_one_byte_or_tab() {
-        assert_eq!(delimiter(";"), Ok(b';'));
-        assert_eq!(delimiter("tab"), Ok(b'\t'));
-        assert_eq!(delimiter("\\t"), Ok(b'\t'));
-        for bad in ["", "\"", "\n", "ab", "§"] {
-            assert!(delimiter(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn times_need_their_unit_and_end_at_an_hour() {
-        assert_eq!(duration("1m 30s"), Ok(Duration::from_secs(90)));
-        for bad in ["30", "0s", "-1s", "2h", "soon", "1us", ""] {
-            assert!(duration(bad).is_err(), "{bad}");
-        }
-        assert_eq!(duration_or_zero("0s"), Ok(Duration::ZERO));
-    }
-
-    #[test]
     fn limits_are_above_zero() {
         assert_eq!(failure_limit("5%"), Ok(Tolerance::Percent(5.0)));
         assert_eq!(failure_limit("5"), Ok(Tolerance::Rows(5)));

@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::messages::warn;
-use super::summary::{Expected, RunIdentity, earlier_content};
+use super::summary::{RunIdentity, earlier_content};
 use crate::base::error::{Exit, system_words};
 use crate::base::money::Money;
 use crate::base::own_file::{self, Readers};
@@ -79,10 +79,9 @@ impl MetricsFile {
         let [read, written, failed] = [rows.read, rows.written, counts.failed.rows].map(number);
         let [sent, refused] = [calls.sent, calls.throttled].map(number);
         let [twice, lost] = [calls.maybe_billed_twice, calls.lost].map(number);
-        let expected = |of: fn(&Expected) -> u64| {
-            let expected = self.identity.expected.as_ref();
-            expected.map(|expected| number(of(expected)))
-        };
+        let expected = self.identity.expected.as_ref();
+        let rows_expected = expected.map(|it| number(it.rows));
+        let calls_expected = expected.map(|it| number(it.calls));
         let money = |of: fn(&Cost) -> Money| Some(of(counts.cost.as_ref()?).as_f64());
         // One that is not known is left out. Totals are those of the last start.
         let metrics = [
@@ -92,16 +91,8 @@ impl MetricsFile {
             (LAST_SUCCESS, "The last exit code 0.", success),
             ("duration_seconds", "So far.", Some(lasted.as_secs_f64())),
             ("rows_per_second", "On average.", counts.rows_per_second),
-            (
-                "rows_expected",
-                "By the first pass.",
-                expected(|it| it.rows),
-            ),
-            (
-                "calls_expected",
-                "By the first pass.",
-                expected(|it| it.calls),
-            ),
+            ("rows_expected", "By the first pass.", rows_expected),
+            ("calls_expected", "By the first pass.", calls_expected),
             ("rows_read_total", "Rows read.", Some(read)),
             ("rows_written_total", "Rows written.", Some(written)),
             ("rows_failed_total", "Without verdict.", Some(failed)),

@@ -85,26 +85,9 @@ impl Target {
             real,
             special,
         };
-        target.checked()
-    }
-
-    /// The same path with another permission to overwrite, checked again, as other runs may have
-    /// ended since the first check.
-    ///
-    /// # Errors
-    /// As [`Target::new`].
-    pub(crate) fn again(&self, replace: Replace) -> Result<Self> {
-        let target = Self {
-            replace,
-            ..self.clone()
-        };
-        target.checked()
-    }
-
-    fn checked(self) -> Result<Self> {
-        self.refuse_existing()?;
-        self.refuse_partial()?;
-        Ok(self)
+        target.refuse_existing()?;
+        target.refuse_partial()?;
+        Ok(target)
     }
 
     /// Fails if there is a file that may not be overwritten.

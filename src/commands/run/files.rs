@@ -469,7 +469,7 @@ impl Files {
             } else {
                 Replace::Nothing
             };
-            target.again(replace).map(Some)
+            Target::new(path, replace).map(Some)
         };
         open.targets = Targets {
             output: target(part.output.as_ref())?,
