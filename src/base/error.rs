@@ -62,6 +62,9 @@ pub enum Signal {
     HangUp,
 }
 
+/// The hint for a full disk.
+pub(crate) const HINT_FREE_SPACE: &str = "free some disk space and run the same command again";
+
 /// A run-level error.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]

@@ -102,6 +102,9 @@ pub(crate) fn percent_of(part: u64, whole: u64) -> String {
 /// A day of 24 hours.
 pub(crate) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// The days after which an answer is old enough to mention, if no setting says how old answers may be.
+pub(crate) const AGED_DAYS: u32 = 30;
+
 /// A time, with two units at most.
 pub(crate) fn time(time: Duration) -> String {
     let seconds = time.as_secs();

@@ -148,10 +148,10 @@ impl ColumnArgs {
 #[derive(Debug, Args)]
 pub(super) struct ThresholdArgs {
     /// Approve up to this score
-    #[arg(long, value_name = "SCORE", default_value = "2", value_parser = values::threshold, help_heading = FIELDS)]
+    #[arg(long, value_name = "SCORE", default_value_t = Thresholds::default().approve_max().clone(), value_parser = values::threshold, help_heading = FIELDS)]
     approve_max: Decimal,
     /// Review up to this score, block above it
-    #[arg(long, value_name = "SCORE", default_value = "5", value_parser = values::threshold, help_heading = FIELDS)]
+    #[arg(long, value_name = "SCORE", default_value_t = Thresholds::default().review_max().clone(), value_parser = values::threshold, help_heading = FIELDS)]
     review_max: Decimal,
 }
 

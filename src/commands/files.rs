@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::base::error::{Error, Exit, Result};
+use crate::base::error::{Error, Exit, HINT_FREE_SPACE, Result};
 use crate::base::numbers::time;
 use crate::base::own_file::{self, FileId, Readers, directory_of, with_suffix};
 use crate::base::text::{printable, shown};
@@ -287,9 +287,7 @@ pub(in crate::commands) fn full_disk(error: Error) -> Error {
         return error;
     };
     let detail = format!("there is no space left in `{}`", shown(directory_of(file)));
-    error
-        .detail(detail)
-        .or_hint("free some disk space and run the same command again")
+    error.detail(detail).or_hint(HINT_FREE_SPACE)
 }
 
 /// How often a lock is tried again: a shorter wait would not be noticed, and a try costs some microseconds.

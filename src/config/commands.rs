@@ -151,7 +151,7 @@ pub(crate) struct BudgetConfig {
     /// What to do when one of these is reached: `stop`, or `finish` the output without calls
     ///
     /// With `finish`, users without any answer come first, a row whose answer is too old keeps it, and other rows fail
-    /// with the reason `limit`. The output is complete, the exit code is 5, and the same command asks for what is missing.
+    /// with the reason `limit`. The output is complete, the exit code is 5, and the same command asks for the missing answers.
     #[arg(
         id = "at_limit", long = "at-limit", value_name = "stop|finish", action = ArgAction::Set, value_parser = values::one_of(AT_LIMIT),
         default_value = "stop", conflicts_with = "output_dir"

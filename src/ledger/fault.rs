@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use super::server_url::ServerUrl;
-use crate::base::error::Error;
+use crate::base::error::{Error, HINT_FREE_SPACE};
 use crate::base::own_file;
 
 /// The schema's version. A ledger of another version is refused and never guessed at.
@@ -143,7 +143,7 @@ impl DbFault {
             }
             DbFaultKind::NoSpace | DbFaultKind::TooLarge if is_opened => (
                 Error::stopped(format!("cannot write the ledger `{shown}`")),
-                "free space there; then the same command continues",
+                HINT_FREE_SPACE,
             ),
             DbFaultKind::Damaged => (Error::usage(cannot), DAMAGED),
             DbFaultKind::Away => (

@@ -18,9 +18,7 @@ use super::key::{PathHash, RequestKey, SealNonce, random_number, random_secret};
 use super::outputs::hash;
 use super::settings::{self, LedgerSettings, Reuse, ages_in, in_millis, spread_in};
 use crate::base::money::Money;
-
-/// Answers older than this are said to be old, unless a setting says how old they may be: 30 days, in milliseconds.
-const AGED: i64 = 30 * 24 * 60 * 60 * 1_000;
+use crate::base::numbers::{AGED_DAYS, DAY};
 
 /// How a run ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -165,7 +163,7 @@ impl RunRecord {
                 started: start,
                 aged_before: match reuse {
                     Reuse::Recent { .. } => i64::MIN,
-                    _ => start.saturating_sub(AGED),
+                    _ => start.saturating_sub(in_millis(AGED_DAYS * DAY)),
                 },
                 start: random_number(),
                 read: settings.read.clone(),

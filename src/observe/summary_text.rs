@@ -12,7 +12,7 @@ use super::progress::MIXED_UP;
 use super::snapshot::{REFUSED_AT_ANY, limit, limit_in_flight};
 use super::summary::{FileState, FileSummary, LedgerLeft, RunSummary, SizedFile};
 use crate::analysis::{CountedRows, Drift};
-use crate::base::numbers::percent_of;
+use crate::base::numbers::{AGED_DAYS, percent_of};
 use crate::base::text::{printable, shown};
 use crate::telemetry::counts::{Cost, Counts};
 use crate::telemetry::event::CancelReason;
@@ -243,7 +243,7 @@ impl RunSummary<'_> {
         let next = if stopped.is_none() && is_part {
             "the same command without `--limit` or `--sample` pays for none of these rows again"
         } else if let (None, Some(_)) = (stopped, counts.limited) {
-            "once there is room in the budget, the same command asks for what is missing"
+            "once there is room in the budget, the same command asks for the missing answers"
         } else if stopped.or(counts.state.file_failed).is_some() {
             // A file that could not be used may be fixed.
             match stopped {
@@ -258,7 +258,7 @@ impl RunSummary<'_> {
         } else if reasons.contains_key(&Reason::NoAnswer)
             || reasons.contains_key(&Reason::BadAnswer)
         {
-            "`--retry-failed` sends only the rows without a verdict, some of which may be billed a second time"
+            "`--retry-failed` sends only the rows without a verdict; some may be billed a second time"
         } else if counts.failed.rows + counts.state.skipped_with_rejects > 0 {
             "`--retry-failed` sends only the rows without a verdict"
         } else if counts.undecided.rows > 0 {
@@ -326,7 +326,7 @@ fn of_ledger_and_service(counts: &Counts, is_fresh: bool) -> Vec<String> {
         let used = counted(counts.ledger_answers_aged, "answer");
         let oldest = day(UNIX_EPOCH + oldest);
         lines.push(match counts.limited {
-            None => format!("used {used} older than 30 days, the oldest arrived {oldest} (`--max-age 30d` asks again)"),
+            None => format!("used {used} older than {AGED_DAYS} days, the oldest arrived {oldest} (`--max-age {AGED_DAYS}d` asks again)"),
             Some(_) => format!("used {used} that should be asked for again, the oldest arrived {oldest}"),
         });
     }

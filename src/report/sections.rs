@@ -334,7 +334,7 @@ fn decisions_by(name: &str, values: &TopValues, tally: &RowTally) -> Markup {
     let any_few = values.top.iter().any(|(_, counts)| counts.rows() < FEW);
     html! {
         @if values.other_values.is_none() {
-            p.note { "The column has more than 10,000 different values: those that come first in the file are told apart, and all later ones are counted as other values." }
+            p.note { "The column has more than 10,000 different values: the first ones in the file are told apart, and all later ones count as other values." }
         }
         (legend(has_none))
         div.scroll tabindex="0" {

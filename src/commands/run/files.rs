@@ -376,7 +376,7 @@ impl Files {
         let (Some(key), Some(output), [only]) = (key, output, &mut *self.parts) else {
             return Ok(None);
         };
-        let Turn::Run(open) = &mut only.turn else {
+        let PartState::Run(open) = &mut only.state else {
             return Ok(None);
         };
         let is_written = |path: &Path| ledger.is_some_and(|it| it.open.facts.run.has_written(path));

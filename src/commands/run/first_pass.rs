@@ -351,7 +351,7 @@ impl FirstCount {
             calls += &format!(" (about {})", tariff.shown_for(self.calls));
         }
         if let Some(left) = left.filter(|left| *left < self.calls) {
-            calls += &format!(", of which the budget leaves {}", count(left));
+            calls += &format!(" (the budget leaves {})", count(left));
         }
         let others = [
             (total.known, paid),

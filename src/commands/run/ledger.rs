@@ -108,7 +108,7 @@ impl PreparedLedger {
             OutputState::Changed => format!("`{shown}` is not as the {run} run left it"),
         };
         Err(Error::usage(why).hint(
-            "move it away, or replace it with `--overwrite`: what is paid for is not paid for again",
+            "move it away, or replace it with `--overwrite`: paid answers are not paid for again",
         ))
     }
 

@@ -294,7 +294,7 @@ fn answers_of_the_stand_in_are_never_called_paid() {
     };
     let kept = "the answers are kept in sandbox.ledger";
     run("--max-calls 10").exits(5).says(kept);
-    let known = "20 calls to make, of which the budget leaves 5, 10 known already in";
+    let known = "20 calls to make (the budget leaves 5), 10 known already in";
     run("--max-calls 15").exits(5).says(known);
     run("--price 0.004")
         .exits(0)

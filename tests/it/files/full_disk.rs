@@ -206,7 +206,7 @@ fn a_full_disk_is_reported_and_with_space_the_same_command_continues() {
             for words in [
                 "no space left on device",
                 " in `",
-                "\nhint: free space there; then ",
+                "\nhint: free some disk space and run the same command again",
             ] {
                 done.check(first.contains(words), words);
             }

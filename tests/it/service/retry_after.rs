@@ -33,7 +33,7 @@ fn from_now(days: i64, seconds: u64) -> String {
 #[test]
 fn the_row_is_sent_again_after_the_pause_that_was_asked_for_by_the_servers_own_clock() {
     const ONE: &str = " (429) asked for 1 s, 1 s left";
-    const NONE: &str = " % of all)\n";
+    const NONE: &str = "% of all)\n";
     let (tomorrow, yesterday) = (from_now(1, 0), from_now(-1, 0));
     let cases = [
         // A day ahead of us, a day behind, and in an old format (RFC 9110, section 5.6.7).
