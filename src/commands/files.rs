@@ -27,7 +27,7 @@ const NO_LINES: [&str; 16] = [
 ];
 
 /// Fails when the name of a file for rows says another format than they have: programs go by the name.
-pub(in crate::commands) fn check_name(flag: &str, path: &Path, format: Format) -> Result<()> {
+pub(crate) fn check_name(flag: &str, path: &Path, format: Format) -> Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let (unpacked, _) = Compression::split_name(&name);
     let end = Path::new(unpacked).extension().unwrap_or_default();
@@ -60,7 +60,7 @@ pub(in crate::commands) fn check_name(flag: &str, path: &Path, format: Format) -
 ///
 /// # Errors
 /// Exit code 2: something other than a file has that name. It was not asked for, so it is not followed to wherever it leads.
-pub(in crate::commands) fn rejects_beside(output: &Path, extension: &str) -> Result<PathBuf> {
+pub(crate) fn rejects_beside(output: &Path, extension: &str) -> Result<PathBuf> {
     let name = output.file_name().unwrap_or_default().to_string_lossy();
     let (name, _) = Compression::split_name(&name);
     let known = ["csv", "tsv", "jsonl", "ndjson", "txt"];
@@ -81,11 +81,11 @@ pub(in crate::commands) fn rejects_beside(output: &Path, extension: &str) -> Res
 }
 
 /// A file that a command reads or writes: what it is in messages, and where.
-pub(in crate::commands) type NamedFile<'a> = (&'static str, Option<&'a Path>);
+pub(crate) type NamedFile<'a> = (&'static str, Option<&'a Path>);
 
 /// Fails if two of these files would be one, or if one of them would be the input, also through links and also while they are
 /// still partial.
-pub(in crate::commands) fn refuse_clashes(input: &Input, files: &[NamedFile<'_>]) -> Result<()> {
+pub(crate) fn refuse_clashes(input: &Input, files: &[NamedFile<'_>]) -> Result<()> {
     let named = files.iter();
     let files: Vec<_> = named
         .filter_map(|(what, path)| Some((*what, (*path)?)))
@@ -148,7 +148,7 @@ fn is_input(input: &Input, path: &Path) -> bool {
 ///
 /// # Errors
 /// Exit code 2: it is not a directory, or cannot be made there.
-pub(in crate::commands) fn output_directory(path: &Path) -> Result<PathBuf> {
+pub(crate) fn output_directory(path: &Path) -> Result<PathBuf> {
     let cannot = || Error::usage(format!("cannot write to `{}`", shown(path)));
     // Without a slash at the end, which would be in the lock's name.
     let plain: PathBuf = path.components().collect();
@@ -167,7 +167,7 @@ pub(in crate::commands) fn output_directory(path: &Path) -> Result<PathBuf> {
 }
 
 /// Whether a file was modified after another one.
-pub(in crate::commands) fn is_newer(file: &Path, other: &Path) -> bool {
+pub(crate) fn is_newer(file: &Path, other: &Path) -> bool {
     let modified = |path: &Path| fs::metadata(path).and_then(|there| there.modified()).ok();
     modified(file) > modified(other)
 }
@@ -176,11 +176,7 @@ pub(in crate::commands) fn is_newer(file: &Path, other: &Path) -> bool {
 ///
 /// # Errors
 /// Exit code 2: it is not.
-pub(in crate::commands) fn refuse_outdated(
-    input: &Path,
-    output: &Path,
-    is_of_other_input: bool,
-) -> Result<()> {
+pub(crate) fn refuse_outdated(input: &Path, output: &Path, is_of_other_input: bool) -> Result<()> {
     let why = if is_of_other_input {
         "was written for another input"
     } else if is_newer(input, output) {
@@ -198,7 +194,7 @@ pub(in crate::commands) fn refuse_outdated(
 
 /// Whether an output is there with all of its files. The output gets its name before its rejects do: a run may be killed
 /// in between.
-pub(in crate::commands) fn is_finished(output: &Path) -> bool {
+pub(crate) fn is_finished(output: &Path) -> bool {
     let is_there = |path: &Path| path.symlink_metadata().is_ok();
     let is_half_named = || {
         !is_there(&partial_of(output))
@@ -208,7 +204,7 @@ pub(in crate::commands) fn is_finished(output: &Path) -> bool {
 }
 
 /// The rejects of an output, if there are any.
-pub(in crate::commands) fn rejects_of(output: &Path) -> Option<PathBuf> {
+pub(crate) fn rejects_of(output: &Path) -> Option<PathBuf> {
     all_rejects(output).find(|rejects| rejects.is_file())
 }
 
@@ -220,12 +216,12 @@ fn all_rejects(output: &Path) -> impl Iterator<Item = PathBuf> {
 
 /// Where an output and the files beside it go. Each is a new file, or replaces one.
 #[derive(Default)]
-pub(in crate::commands) struct Targets {
+pub(crate) struct Targets {
     /// `None` is standard output.
-    pub(in crate::commands) output: Option<Target>,
-    pub(in crate::commands) rejects: Option<Target>,
-    pub(in crate::commands) changes: Option<Target>,
-    pub(in crate::commands) report: Option<Target>,
+    pub(crate) output: Option<Target>,
+    pub(crate) rejects: Option<Target>,
+    pub(crate) changes: Option<Target>,
+    pub(crate) report: Option<Target>,
 }
 
 impl Targets {
@@ -233,7 +229,7 @@ impl Targets {
     ///
     /// # Errors
     /// Exit code 2: one cannot be made. Exit code 3: the disk is full. Nothing is replaced then.
-    pub(in crate::commands) fn open(&self, readers: Readers) -> Result<RowFiles> {
+    pub(crate) fn open(&self, readers: Readers) -> Result<RowFiles> {
         let beside = |target: &Option<Target>| {
             let opened = target
                 .as_ref()
@@ -255,7 +251,7 @@ impl Targets {
     ///
     /// # Errors
     /// As [`Self::open`].
-    pub(in crate::commands) fn open_report(&self, readers: Readers) -> Result<Option<Document>> {
+    pub(crate) fn open_report(&self, readers: Readers) -> Result<Option<Document>> {
         let report = self.report.as_ref();
         let report = report.map(|target| target.open(self.beside(readers)).map(Document::new));
         report.transpose().map_err(full_disk)
@@ -268,7 +264,7 @@ impl Targets {
     }
 
     /// The names of the files for rows until they are complete.
-    pub(in crate::commands) fn partial(&self) -> Vec<PathBuf> {
+    pub(crate) fn partial(&self) -> Vec<PathBuf> {
         let files = [&self.output, &self.rejects, &self.changes];
         files
             .into_iter()
@@ -279,7 +275,7 @@ impl Targets {
 }
 
 /// An error of a command; where a disk is full, with which disk that is.
-pub(in crate::commands) fn full_disk(error: Error) -> Error {
+pub(crate) fn full_disk(error: Error) -> Error {
     if error.comes_from(ErrorKind::FileTooLarge) {
         return error.hint("raise the file size limit (`ulimit -f`)");
     }
@@ -294,7 +290,7 @@ pub(in crate::commands) fn full_disk(error: Error) -> Error {
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How long a command waits for all locks together.
-pub(in crate::commands) struct LockWait {
+pub(crate) struct LockWait {
     longest: Option<Duration>,
     /// Whether it says that it waits.
     says: bool,
@@ -304,7 +300,7 @@ pub(in crate::commands) struct LockWait {
 
 impl LockWait {
     /// Waits up to `longest`, or not at all.
-    pub(in crate::commands) const fn new(longest: Option<Duration>, says: bool) -> Self {
+    pub(crate) const fn new(longest: Option<Duration>, says: bool) -> Self {
         Self {
             longest,
             says,
@@ -316,10 +312,7 @@ impl LockWait {
     ///
     /// # Errors
     /// As `take`, with exit code 75 only after the longest wait.
-    pub(in crate::commands) fn until_free<T>(
-        &self,
-        mut take: impl FnMut() -> Result<T>,
-    ) -> Result<T> {
+    pub(crate) fn until_free<T>(&self, mut take: impl FnMut() -> Result<T>) -> Result<T> {
         loop {
             let busy = match take() {
                 Err(error) if error.exit() == Exit::Busy => error,

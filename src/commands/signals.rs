@@ -123,10 +123,10 @@ fn reacts_to_hang_up() -> bool {
 const SAME_REQUEST: Duration = Duration::from_secs(1);
 
 /// Leaves why a run could not start in its summary, its metrics and its log.
-pub(in crate::commands) type RecordFailure = Arc<dyn Fn(&Error) + Send + Sync>;
+pub(crate) type RecordFailure = Arc<dyn Fn(&Error) + Send + Sync>;
 
 /// A thread that listens for signals as long as the process lives.
-pub(in crate::commands) struct StopSignals(Arc<Mutex<RunPhase>>);
+pub(crate) struct StopSignals(Arc<Mutex<RunPhase>>);
 
 /// How far the command has come.
 #[derive(Default)]
@@ -146,13 +146,13 @@ struct RunPhase {
 }
 
 /// The parts of a run that signals reach once rows run.
-pub(in crate::commands) struct SignalReach {
+pub(crate) struct SignalReach {
     /// The dispatcher.
-    pub(in crate::commands) stops: UnboundedSender<Stop>,
+    pub(crate) stops: UnboundedSender<Stop>,
     /// The sentence after a second signal about the answers that are kept.
-    pub(in crate::commands) last_words: Option<String>,
+    pub(crate) last_words: Option<String>,
     /// Asks for a line of progress; returns whether progress has not ended.
-    pub(in crate::commands) ask_progress: Box<dyn Fn() -> bool + Send>,
+    pub(crate) ask_progress: Box<dyn Fn() -> bool + Send>,
 }
 
 impl StopSignals {
@@ -160,7 +160,7 @@ impl StopSignals {
     ///
     /// # Errors
     /// The system refuses the signal handlers, or a thread cannot be started.
-    pub(in crate::commands) fn start(is_run: bool) -> Result<Self> {
+    pub(crate) fn start(is_run: bool) -> Result<Self> {
         let phase = RunPhase {
             is_run,
             ..RunPhase::default()
@@ -186,27 +186,27 @@ impl StopSignals {
     }
 
     /// From now on, a signal removes these files, which were opened under their partial names.
-    pub(in crate::commands) fn files_are_open(&self, partial: impl IntoIterator<Item = PathBuf>) {
+    pub(crate) fn files_are_open(&self, partial: impl IntoIterator<Item = PathBuf>) {
         lock(&self.0).partial.extend(partial);
     }
 
     /// No other run writes to the output: until rows run, a signal is recorded as what kept the run from starting.
-    pub(in crate::commands) fn output_is_locked(&self, record: RecordFailure) {
+    pub(crate) fn output_is_locked(&self, record: RecordFailure) {
         lock(&self.0).record = Some(record);
     }
 
     /// Rows start to run: from now on the first signal is left to the dispatcher.
-    pub(in crate::commands) fn run_starts(&self, reach: SignalReach) {
+    pub(crate) fn run_starts(&self, reach: SignalReach) {
         lock(&self.0).reach = Some(reach);
     }
 
     /// No more rows run, and the run stops for no signal any more. Unless it was `stopped`, all rows are done.
-    pub(in crate::commands) fn rows_ended(&self, stopped: bool) {
+    pub(crate) fn rows_ended(&self, stopped: bool) {
         lock(&self.0).rows_are_done = !stopped;
     }
 
     /// The run is finished: a signal ends nothing any more.
-    pub(in crate::commands) fn run_is_over(&self) {
+    pub(crate) fn run_is_over(&self) {
         lock(&self.0).is_over = true;
     }
 }

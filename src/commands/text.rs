@@ -53,7 +53,7 @@ pub(crate) fn write_pages(directory: &Path, pages: clap::Command) -> Result<Exit
 }
 
 /// The file for the summary, in which an earlier summary stays until the end.
-pub(in crate::commands) struct SummaryFile {
+pub(crate) struct SummaryFile {
     path: PathBuf,
     /// Who may read it.
     readers: Readers,
@@ -66,7 +66,7 @@ impl SummaryFile {
     ///
     /// # Errors
     /// Exit code 2: it cannot be written, or there is something else under its name.
-    pub(in crate::commands) fn create(path: &Path, readers: Readers) -> Result<Self> {
+    pub(crate) fn create(path: &Path, readers: Readers) -> Result<Self> {
         refuse_other_content(path).map_err(|e| {
             Error::usage(format!("cannot write the summary to `{}`", path.display()))
                 .because(e)
@@ -98,7 +98,7 @@ impl SummaryFile {
 
     /// Has the summary written. If that fails, a warning says so, and no earlier summary is left: a program would take it for
     /// this run's. The rows are safe, so it does not change the exit code.
-    pub(in crate::commands) fn write(self, summary: &impl Serialize) {
+    pub(crate) fn write(self, summary: &impl Serialize) {
         let text = pretty_json(summary);
         let written = match self.stream.as_ref() {
             Some(mut stream) => stream.write_all(text.as_bytes()),

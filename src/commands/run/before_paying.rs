@@ -26,7 +26,7 @@ use crate::verdict::most_frequent;
 ///
 /// # Errors
 /// Exit code 2: the only input cannot be used. The ledger cannot be read.
-pub(in crate::commands) fn count(
+pub(crate) fn count(
     files: &mut Files,
     counting: &Counting<'_>,
     limits: InputLimits,
@@ -293,7 +293,7 @@ fn unused_answers(files: &mut Files, config: &RunConfig, account: &Account) -> O
 ///
 /// # Errors
 /// Exit code 2: it cannot be used.
-pub(in crate::commands) fn look_up_in(settings: &LedgerSettings) -> Result<Lookup> {
+pub(crate) fn look_up_in(settings: &LedgerSettings) -> Result<Lookup> {
     let found = preview(settings)?;
     Ok(found.map_or_else(Lookup::nowhere, |(lookup, _)| lookup))
 }

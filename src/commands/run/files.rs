@@ -33,10 +33,10 @@ use crate::service::{Account, ApiKeys, Plan};
 use crate::verdict::Thresholds;
 
 /// The files of a run, or of the run that a check is about.
-pub(in crate::commands) struct Files {
-    pub(in crate::commands) parts: Vec<RunPart>,
+pub(crate) struct Files {
+    pub(crate) parts: Vec<RunPart>,
     /// The directory of several outputs.
-    pub(in crate::commands) directory: Option<PathBuf>,
+    pub(crate) directory: Option<PathBuf>,
     /// The only output; `None` is standard output, or a directory.
     target: Option<Target>,
     config: FilesConfig,
@@ -50,17 +50,17 @@ pub(in crate::commands) struct Files {
 }
 
 /// An input, its output, and its state.
-pub(in crate::commands) struct RunPart {
-    pub(in crate::commands) input: ReaderSettings,
+pub(crate) struct RunPart {
+    pub(crate) input: ReaderSettings,
     /// `None` is standard output.
-    pub(in crate::commands) output: Option<PathBuf>,
+    pub(crate) output: Option<PathBuf>,
     /// Where its rows without a verdict go or are, if anywhere.
     pub(super) rejects: Option<PathBuf>,
-    pub(in crate::commands) state: PartState,
+    pub(crate) state: PartState,
 }
 
 /// What happens to an input in this run.
-pub(in crate::commands) enum PartState {
+pub(crate) enum PartState {
     /// It was not looked at yet, or it is done.
     None,
     /// Its rows run.
@@ -72,7 +72,7 @@ pub(in crate::commands) enum PartState {
 }
 
 /// An input whose rows are to run, and its output.
-pub(in crate::commands) struct OpenPart {
+pub(crate) struct OpenPart {
     /// The input as it was found before the first call.
     pub(super) opened: Opened,
     /// The only input stays open, as it may be a stream; one of several is opened again when its rows run.
@@ -121,7 +121,7 @@ impl Files {
     ///
     /// # Errors
     /// Exit code 2: an input is not a name, or would be overwritten by its output.
-    pub(in crate::commands) fn find(config: FilesConfig, reuse: Reuse) -> Result<Self> {
+    pub(crate) fn find(config: FilesConfig, reuse: Reuse) -> Result<Self> {
         let inputs = find_inputs(&config.inputs)?;
         if let [only] = &*inputs {
             refuse_missing(&only.file.input)?;
@@ -195,7 +195,7 @@ impl Files {
     ///
     /// # Errors
     /// Exit code 2: no ledger is named, and the user's cannot be used.
-    pub(in crate::commands) fn ledger_settings(
+    pub(crate) fn ledger_settings(
         &self,
         config: &LedgerConfig,
         account: Option<&Account>,
@@ -222,7 +222,7 @@ impl Files {
 
     /// The only part, unless its output is in a directory. If it cannot be used, that ends the run, which otherwise continues
     /// with the other parts.
-    pub(in crate::commands) fn only(&self) -> Option<&RunPart> {
+    pub(crate) fn only(&self) -> Option<&RunPart> {
         match &*self.parts {
             [only] if self.directory.is_none() => Some(only),
             _ => None,
@@ -234,7 +234,7 @@ impl Files {
     ///
     /// # Errors
     /// Exit code 2: the only input cannot be used, or two outputs would have one name.
-    pub(in crate::commands) fn read(&mut self, plan: Plan) -> Result<()> {
+    pub(crate) fn read(&mut self, plan: Plan) -> Result<()> {
         let (mut parts, is_only) = (Vec::with_capacity(self.parts.len()), self.only().is_some());
         for mut part in std::mem::take(&mut self.parts) {
             part.state = match self.look_at(&mut part, plan, is_only) {

@@ -29,14 +29,14 @@ use crate::verdict::Reason;
 const MOST_DISTINCT: usize = if cfg!(test) { 1_000 } else { 3_600_000 };
 
 /// How the rows of a run are counted.
-pub(in crate::commands) struct Counting<'a> {
-    pub(in crate::commands) plan: Plan,
+pub(crate) struct Counting<'a> {
+    pub(crate) plan: Plan,
     /// What cannot be read to its end is counted as far as it can.
-    pub(in crate::commands) keep_going: bool,
+    pub(crate) keep_going: bool,
     /// How many of the first requests are to be shown.
-    pub(in crate::commands) show: u64,
+    pub(crate) show: u64,
     /// Looks rows up in the ledger as it is now.
-    pub(in crate::commands) lookup: &'a dyn Fn() -> Result<Lookup>,
+    pub(crate) lookup: &'a dyn Fn() -> Result<Lookup>,
 }
 
 impl Counting<'_> {
@@ -129,49 +129,49 @@ struct FirstPass {
 
 /// A request as a run would send it.
 #[derive(Debug, Serialize)]
-pub(in crate::commands) struct ShownRequest {
-    pub(in crate::commands) row: RowNumber,
-    pub(in crate::commands) body: String,
+pub(crate) struct ShownRequest {
+    pub(crate) row: RowNumber,
+    pub(crate) body: String,
 }
 
 /// The counts of all inputs of a run.
 #[derive(Debug, Default, Serialize)]
-pub(in crate::commands) struct FirstCount {
+pub(crate) struct FirstCount {
     /// The inputs; there is at least one.
-    pub(in crate::commands) files: Vec<CountedFile>,
+    pub(crate) files: Vec<CountedFile>,
     /// The rows of all of them.
     #[serde(flatten)]
-    pub(in crate::commands) total: PassCounts,
+    pub(crate) total: PassCounts,
     /// Rows that repeat an earlier one.
-    pub(in crate::commands) duplicates: u64,
+    pub(crate) duplicates: u64,
     /// Calls without retries.
-    pub(in crate::commands) calls: u64,
+    pub(crate) calls: u64,
     /// Of these, calls for requests without any answer.
     #[serde(skip)]
     pub(super) new_calls: u64,
     /// There may be fewer calls: the rows were too many to find all that repeat one.
-    pub(in crate::commands) calls_at_most: bool,
-    pub(in crate::commands) ledger_answers_damaged: u64,
-    pub(in crate::commands) ledger_answers_too_old: u64,
+    pub(crate) calls_at_most: bool,
+    pub(crate) ledger_answers_damaged: u64,
+    pub(crate) ledger_answers_too_old: u64,
     /// The first requests, if the user wants to see them.
-    pub(in crate::commands) requests: Vec<ShownRequest>,
+    pub(crate) requests: Vec<ShownRequest>,
 }
 
 /// An input and its counts.
 #[derive(Debug, Default, Serialize)]
-pub(in crate::commands) struct CountedFile {
+pub(crate) struct CountedFile {
     /// Its path; `None` is standard input.
     input: Option<String>,
     /// Why it cannot be used, or not to its end.
-    pub(in crate::commands) error: Option<String>,
+    pub(crate) error: Option<String>,
     /// Its output is there: a run skips it, and it was not read.
-    pub(in crate::commands) finished: bool,
+    pub(crate) finished: bool,
     /// Which column is which field, as one line.
-    pub(in crate::commands) mapping: String,
+    pub(crate) mapping: String,
     #[serde(flatten)]
-    pub(in crate::commands) counts: PassCounts,
+    pub(crate) counts: PassCounts,
     /// Rows that cannot be sent.
-    pub(in crate::commands) unsendable: BTreeMap<Reason, CountedRows>,
+    pub(crate) unsendable: BTreeMap<Reason, CountedRows>,
     /// What is wrong with the cells of the first row in which they cannot be told apart.
     #[serde(skip)]
     broken_cells: Option<Box<str>>,
@@ -179,20 +179,20 @@ pub(in crate::commands) struct CountedFile {
     quality: Vec<Finding>,
     /// Its name for people.
     #[serde(skip)]
-    pub(in crate::commands) name: String,
+    pub(crate) name: String,
     /// Which of its rows a run would take, in words, if not all.
     #[serde(skip)]
-    pub(in crate::commands) part: Option<String>,
+    pub(crate) part: Option<String>,
 }
 
 /// The rows of an input, or of all inputs.
 #[derive(Debug, Default, Clone, Copy, Serialize)]
-pub(in crate::commands) struct PassCounts {
-    pub(in crate::commands) rows: PassedRows,
+pub(crate) struct PassCounts {
+    pub(crate) rows: PassedRows,
     /// Rows whose answer is paid for.
-    pub(in crate::commands) known: u64,
+    pub(crate) known: u64,
     /// Rows that have failed although their call was or may have been billed, and would not be sent again.
-    pub(in crate::commands) failed_before: u64,
+    pub(crate) failed_before: u64,
     /// Rows that were asked for before, and are to be asked for again.
     #[serde(skip)]
     again: u64,
@@ -200,14 +200,14 @@ pub(in crate::commands) struct PassCounts {
 
 /// How many rows there are, and how many of them can be sent.
 #[derive(Debug, Default, Clone, Copy, Serialize)]
-pub(in crate::commands) struct PassedRows {
-    pub(in crate::commands) read: u64,
-    pub(in crate::commands) sendable: u64,
-    pub(in crate::commands) unsendable: u64,
+pub(crate) struct PassedRows {
+    pub(crate) read: u64,
+    pub(crate) sendable: u64,
+    pub(crate) unsendable: u64,
     /// Rows that are not to be sent.
-    pub(in crate::commands) passed: u64,
+    pub(crate) passed: u64,
     #[serde(flatten)]
-    pub(in crate::commands) noticed: Noticed,
+    pub(crate) noticed: Noticed,
 }
 
 impl PassCounts {
@@ -312,7 +312,7 @@ impl FirstPass {
 }
 
 /// Which ledger it is, and which run continues, where people should see it.
-pub(in crate::commands) fn ledger_notices(
+pub(crate) fn ledger_notices(
     path: &str,
     facts: Option<&LedgerFacts>,
 ) -> impl Iterator<Item = String> {
@@ -326,7 +326,7 @@ pub(in crate::commands) fn ledger_notices(
 }
 
 /// ``paid for already in `rescore.ledger` ``. Nobody pays for the answers of the sandbox.
-pub(in crate::commands) fn paid_in(path: &str, is_sandbox: bool) -> String {
+pub(crate) fn paid_in(path: &str, is_sandbox: bool) -> String {
     let paid = if is_sandbox { "known" } else { "paid for" };
     format!("{paid} already in `{path}`")
 }
@@ -334,13 +334,14 @@ pub(in crate::commands) fn paid_in(path: &str, is_sandbox: bool) -> String {
 impl FirstCount {
     /// The counts in words: `2,700 rows: 193 calls to make (about 0.77 EUR)`, then the rows that need no call or are special.
     /// `left` is the number of calls that the budgets leave.
-    pub(in crate::commands) fn parts(
+    pub(crate) fn parts(
         &self,
         paid: &str,
         tariff: Option<&Tariff>,
         left: Option<u64>,
     ) -> Vec<String> {
-        let (total, rows) = (&self.total, &self.total.rows);
+        let (total, rows, noticed) = (&self.total, &self.total.rows, &self.total.rows.noticed);
+        let (too_old, shortened) = (self.ledger_answers_too_old, noticed.addresses_shortened);
         let at_most = if self.calls_at_most { "at most " } else { "" };
         let mut calls = format!(
             "{}: {at_most}{} to make",
@@ -355,22 +356,13 @@ impl FirstCount {
         }
         let others = [
             (total.known, paid),
-            (
-                self.ledger_answers_too_old,
-                "have an answer that is too old",
-            ),
+            (too_old, "have an answer that is too old"),
             (total.failed_before, "failed before"),
             (self.duplicates, "repeat another row"),
             (rows.passed, "passed on"),
             (rows.unsendable, "cannot be sent"),
-            (
-                rows.noticed.dropped,
-                "are sent without an invalid phone number or email address",
-            ),
-            (
-                rows.noticed.addresses_shortened,
-                "are sent with one of several addresses, or without its port",
-            ),
+            (noticed.dropped, "are sent without an invalid value"),
+            (shortened, "are sent with a shortened IP address"),
         ];
         let others = others.into_iter().filter(|(rows, _)| *rows > 0);
         let others = others.map(|(rows, what)| format!("{} {what}", count(rows)));
@@ -378,7 +370,7 @@ impl FirstCount {
     }
 
     /// What is odd about each input's rows, in words.
-    pub(in crate::commands) fn oddities(&self) -> impl Iterator<Item = String> {
+    pub(crate) fn oddities(&self) -> impl Iterator<Item = String> {
         self.files.iter().flat_map(|file| {
             let rows = &file.counts.rows;
             let broken = file.broken_cells.iter();
