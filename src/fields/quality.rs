@@ -110,9 +110,7 @@ impl Quality {
             is_null || is_null_word(name),
             foreign.contains(char::REPLACEMENT_CHARACTER),
             is_encoded_twice(&foreign),
-            ["\\\"", "\\'", "\\\\"]
-                .iter()
-                .any(|pair| name.contains(pair)),
+            name.contains('\\') && ["\\\"", "\\'", "\\\\"].iter().any(|it| name.contains(it)),
             is_bot(agent),
             is_private(ip),
             !is_usual,
