@@ -139,7 +139,7 @@ pub(crate) fn parse(
     settings::refuse_unknown_variables(&commands)?;
     let file = settings::find(&commands, given, read)?;
     // All arguments with the settings of the file, behind the words that name the program and the command.
-    let settled = |command, arguments: &[OsString], given| {
+    let parsed = |command, arguments: &[OsString], given| {
         let (set, origins) = settings::elsewhere(command, given, file.as_ref());
         let (names, typed) = arguments
             .split_at_checked(words)
@@ -154,12 +154,12 @@ pub(crate) fn parse(
         let bare = ["rescore", "run"].map(OsString::from);
         let given = commands.clone().try_get_matches_from(&bare)?;
         let given = given.subcommand_matches("run").unwrap_or(&given);
-        let (matches, origins) = settled(run, &bare, given)?;
+        let (matches, origins) = parsed(run, &bare, given)?;
         let matches = matches.subcommand_matches("run").unwrap_or(&matches);
         let text = settings::text(run, matches, file.as_ref(), &origins);
         return Ok((Command::Print(text), Origins::default()));
     }
-    let (matches, origins) = settled(command, arguments, given)?;
+    let (matches, origins) = parsed(command, arguments, given)?;
     let cli = Cli::from_arg_matches(&matches)?;
     let mut config =
         config(cli.command, &commands, given).map_err(|error| origins.explain(error))?;

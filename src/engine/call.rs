@@ -1,18 +1,18 @@
 //! One row's way to its verdict: permit, call, classification, back-off, and again.
 //!
 //! This is the only place where calls are made. `pace` says when a call may start, `service` says what its outcome means,
-//! `settle` says what follows it. An answer is durable before it is a verdict.
+//! `after_call` says what follows it. An answer is durable before it is a verdict.
 
 use std::pin::Pin;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::parts::{Ending, Engine, RowCall, RowHistory, RowOutcome};
-use super::settle::NextStep;
+use super::after_call::AfterCall;
+use super::parts::{Ending, Engine, RowCall, RowHistory, ScoredRow};
 use super::stop::Stop;
 use crate::base::error::Error;
-use crate::ledger::{ClaimResult, Outcome, Unanswered, Urgency};
+use crate::ledger::{ClaimResult, PaidResult, Unanswered, Urgency};
 use crate::pace::{Closed, Permit};
 use crate::row::RowNumber;
 use crate::service::{Exchange, Service};
@@ -33,7 +33,7 @@ impl<S: Service> Engine<S> {
         &'a self,
         mut call: RowCall,
         permit: Permit<'a>,
-    ) -> impl Future<Output = RowOutcome> + 'a {
+    ) -> impl Future<Output = ScoredRow> + 'a {
         async move {
             let mut history = RowHistory {
                 again: call.taken_over.then_some(RetryCause::TakenOver),
@@ -55,7 +55,7 @@ impl<S: Service> Engine<S> {
                 self.ledger.end_call(call.key, Unanswered::NotBilled);
             }
             let row = call.row;
-            RowOutcome { row, verdict, stop }
+            ScoredRow { row, verdict, stop }
         }
     }
 
@@ -76,16 +76,16 @@ impl<S: Service> Engine<S> {
                 if self.gate.is_closed() {
                     return (None, None);
                 }
-                if self.ledger.holds(call.worker) {
+                if self.ledger.holds(call.lease) {
                     if let Err(limit) = self.ledger.reserve_call() {
                         return self.without_call(limit);
                     }
                     history.is_called = true;
                     let (exchange, key) = self.attempt(call, history, permit.began()).await;
                     // Held until the result is durable, and dropped before any other wait: it keeps others from calling.
-                    let (next, undurable) = self.settle(call, history, permit, exchange, key);
+                    let (next, undurable) = self.after_call(call, history, permit, exchange, key);
                     match next {
-                        NextStep::End {
+                        AfterCall::End {
                             verdict,
                             stored,
                             stop,
@@ -99,7 +99,7 @@ impl<S: Service> Engine<S> {
                             drop(undurable);
                             return self.ended(kept, verdict, stop);
                         }
-                        NextStep::Again(after) => {
+                        AfterCall::Again(after) => {
                             drop(undurable);
                             self.ledger.end_call(call.key, Unanswered::Again);
                             history.is_called = false;
@@ -143,7 +143,7 @@ impl<S: Service> Engine<S> {
         began: Instant,
     ) -> impl Future<Output = (Exchange, u64)> {
         async move {
-            let key = self.seen.borrow().key.number;
+            let key = self.state.borrow().key.number;
             history.calls = history.calls.saturating_add(1);
             let (row, again) = (call.row, history.again);
             self.events
@@ -163,11 +163,16 @@ impl<S: Service> Engine<S> {
 
 impl<S> Engine<S> {
     /// Makes what became of a request durable, of which this verdict came.
-    async fn keep(&self, call: &RowCall, stored: Outcome, verdict: &Verdict) -> Result<(), Error> {
+    async fn keep(
+        &self,
+        call: &RowCall,
+        stored: PaidResult,
+        verdict: &Verdict,
+    ) -> Result<(), Error> {
         let mut on_its_way = Unstored {
             events: &self.events,
             row: call.row,
-            may_be_lost: matches!(stored, Outcome::Answer(_)),
+            may_be_lost: matches!(stored, PaidResult::Answer(_)),
         };
         self.ledger.keep(call.key, stored, verdict).await?;
         on_its_way.may_be_lost = false;
@@ -206,9 +211,9 @@ impl<S> Engine<S> {
                             // Between two calls of this row another run may have called for it.
                             history.again = Some(RetryCause::TakenOver);
                         }
-                        // It stays so, also where the claim is made again.
+                        // Once taken over, always taken over: a later claim must not clear it.
                         call.taken_over |= taken_over;
-                        call.worker = claimed.worker;
+                        call.lease = claimed.lease;
                         return Ok(());
                     }
                     Some(ClaimResult::Known(found)) => {

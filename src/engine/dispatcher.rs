@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::parts::{Engine, RowCall, RowOutcome};
+use super::parts::{Engine, RowCall, ScoredRow};
 use super::rows::Rows;
 use super::stop::Stop;
 use super::window::WindowSize;
@@ -326,7 +326,7 @@ impl<'a, S: Service> Dispatcher<'a, S> {
     }
 
     /// A row was scored.
-    pub(super) fn row_done(&mut self, outcome: RowOutcome) {
+    pub(super) fn row_done(&mut self, outcome: ScoredRow) {
         self.scoring = self.scoring.saturating_sub(1);
         let resolved = self.rows.resolve(outcome);
         self.stop_if_err(resolved);
@@ -334,8 +334,8 @@ impl<'a, S: Service> Dispatcher<'a, S> {
 
     /// Requests that were being claimed have come back.
     pub(super) fn claimed(&mut self, claimed: Result<Claimed, Stop>) {
-        let settled = claimed.and_then(|claimed| self.rows.claimed(claimed));
-        self.stop_if_err(settled);
+        let done = claimed.and_then(|claimed| self.rows.claimed(claimed));
+        self.stop_if_err(done);
     }
 
     /// The reader's thread sent something; `None` if it ended.
@@ -373,7 +373,7 @@ impl<'a, S: Service> Dispatcher<'a, S> {
             }
             let longest = match reason {
                 CancelReason::Interrupted => INTERRUPTED,
-                reason if reason.hurries() => TERMINATED,
+                reason if reason.is_urgent() => TERMINATED,
                 _ => return,
             };
             let left = stopped.drain_ends.saturating_duration_since(now);
@@ -386,7 +386,11 @@ impl<'a, S: Service> Dispatcher<'a, S> {
         self.engine.gate.close();
         let longest_call = self.engine.service.longest_call();
         let whole = longest_call.saturating_add(COMMIT);
-        let most = if reason.hurries() { TERMINATED } else { whole };
+        let most = if reason.is_urgent() {
+            TERMINATED
+        } else {
+            whole
+        };
         if events.with_counts(|counts| counts.calls.in_flight > 0) {
             let longest = longest_call.min(most);
             events.emit(Event::DrainBegan { reason, longest });

@@ -133,6 +133,6 @@ impl Engine<Scripted> {
 
     /// An earlier run had verdicts from the service.
     pub(crate) fn worked_before(&self) {
-        self.seen.borrow_mut().give_up.worked_before();
+        self.state.borrow_mut().give_up.worked_before();
     }
 }

@@ -5,6 +5,7 @@
 //! for it; what follows is decided in [`settle`]; and an answer is durable before the row counts as done. The [`dispatcher`]
 //! is the loop that waits for what happens next.
 
+mod after_call;
 mod call;
 mod checks;
 mod dispatcher;
@@ -12,7 +13,6 @@ mod dispatcher;
 mod fixture;
 mod parts;
 mod rows;
-mod settle;
 mod stop;
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,5 @@
-//! What the run has only one of, between the calls of its rows: the service, the gate, the ledger, the limits and what was
-//! seen so far. And what one row has: its request, what it has been through, and how it ends.
+//! What the run has only one of, between the calls of its rows: the service, the gate, the ledger, the limits and the state of
+//! the run. And what one row has: its request, what it has been through, and how it ends.
 //!
 //! What changes is plain data behind a `RefCell`, which is never borrowed across an `await`.
 
@@ -17,8 +17,8 @@ use super::checks::AnswerChecks;
 use super::stop::Stop;
 use crate::base::error::Error;
 use crate::ledger::{
-    Claimed, KnownOutcome, LedgerWriter, LookupResult, Payment, RequestKey, RunEnd, Urgency,
-    WorkerNumber,
+    Claimed, KnownResult, LeaseGeneration, LedgerWriter, LookupResult, Payment, RequestKey, RunEnd,
+    Urgency,
 };
 use crate::pace::{Attempts, FailureBudget, Gate, GiveUpPolicy, RetryPolicy, RowRefusals};
 use crate::raw_json::Pointer;
@@ -39,7 +39,7 @@ pub(crate) struct Engine<S> {
     pub(super) events: Events,
     pub(super) answers: AnswerRules,
     pub(super) limits: Limits,
-    pub(super) seen: RefCell<Seen>,
+    pub(super) state: RefCell<RunState>,
 }
 
 /// What is made of answers.
@@ -54,8 +54,8 @@ pub(crate) struct AnswerRules {
 pub(crate) struct Limits {
     /// Whether a row is tried again.
     pub(crate) retries: RetryPolicy,
-    /// How long nothing may be accepted, and the longest pause that the service may ask for: then a person should be told, and a
-    /// nightly job should free its slot.
+    /// How long nothing may be accepted, and the longest pause that the service may ask for: after this long without success the
+    /// run stops, so that a nightly job frees its slot.
     pub(crate) max_wait: Duration,
     /// How many rows may fail.
     pub(crate) failures: FailureBudget,
@@ -68,8 +68,8 @@ pub(crate) struct Limits {
     pub(crate) host: String,
 }
 
-/// What was seen in the run so far.
-pub(super) struct Seen {
+/// What the run has learnt so far.
+pub(super) struct RunState {
     /// Trouble, and whether it must stop the run.
     pub(super) give_up: GiveUpPolicy,
     /// How long the current outage had lasted when a series of failures started that may all be due to the rows.
@@ -148,10 +148,10 @@ pub(super) struct RowCall {
     pub(super) body: Bytes,
     /// Names the request in the ledger.
     pub(super) key: RequestKey,
-    /// A worker that is gone had claimed it, and may have called for it.
+    /// A start that is gone had claimed it, and may have called for it.
     pub(super) taken_over: bool,
-    /// The worker of this process that has claimed it, once it is claimed.
-    pub(super) worker: WorkerNumber,
+    /// The lease under which it is claimed, once it is.
+    pub(super) lease: LeaseGeneration,
 }
 
 /// What a row has been through.
@@ -199,7 +199,7 @@ pub(super) type Ending = (Option<Verdict>, Option<Stop>);
 
 /// How this row has ended.
 #[derive(Debug)]
-pub(super) struct RowOutcome {
+pub(super) struct ScoredRow {
     pub(super) row: RowNumber,
     pub(super) verdict: Option<Verdict>,
     pub(super) stop: Option<Stop>,
@@ -216,7 +216,7 @@ impl<S> Engine<S> {
         limits: Limits,
         give_up: GiveUpPolicy,
     ) -> Self {
-        let seen = Seen {
+        let state = RunState {
             give_up,
             rows_fail_since: None,
             key: KeyGeneration::default(),
@@ -233,7 +233,7 @@ impl<S> Engine<S> {
             events,
             answers,
             limits,
-            seen: RefCell::new(seen),
+            state: RefCell::new(state),
         }
     }
 
@@ -244,7 +244,7 @@ impl<S> Engine<S> {
 
     /// The rows of the next of several files come now. `before` is how many bytes the files before it have.
     pub(crate) fn start_file(&self, file: u64, before: u64) {
-        self.seen.borrow_mut().answers.start_file(file);
+        self.state.borrow_mut().answers.start_file(file);
         self.events.emit(Event::FileStarted { file, before });
     }
 
@@ -255,7 +255,7 @@ impl<S> Engine<S> {
 
     /// No more answers will come, and this is how the run ends once its files are written.
     pub(crate) fn end(&self, end: RunEnd) {
-        let missing = self.seen.borrow_mut().answers.end();
+        let missing = self.state.borrow_mut().answers.end();
         if let Some(missing) = missing {
             self.events.emit(missing.event());
         }
@@ -277,13 +277,13 @@ impl<S> Engine<S> {
     }
 
     /// The verdict of a row whose request is known from the ledger.
-    pub(super) fn known(&self, known: KnownOutcome) -> Verdict {
+    pub(super) fn known(&self, known: KnownResult) -> Verdict {
         match known {
-            KnownOutcome::Answer(answer) => {
-                self.seen.borrow_mut().give_up.worked_before();
+            KnownResult::Answer(answer) => {
+                self.state.borrow_mut().give_up.worked_before();
                 self.scored(answer)
             }
-            KnownOutcome::Failure(failure) => Verdict::Failed(failure),
+            KnownResult::Failure(failure) => Verdict::Failed(failure),
         }
     }
 
@@ -291,14 +291,14 @@ impl<S> Engine<S> {
     pub(super) fn origin(&self, found: &LookupResult) -> Origin {
         match found.known {
             _ if found.is_own => Origin::Duplicate,
-            Some(KnownOutcome::Answer(_)) => self.paid_earlier(found.payment),
+            Some(KnownResult::Answer(_)) => self.paid_earlier(found.payment),
             _ => Origin::Ledger(None),
         }
     }
 
     /// The origin of a verdict that an earlier run has paid for.
     pub(super) fn paid_earlier(&self, payment: Payment) -> Origin {
-        let is_first = self.seen.borrow_mut().used.add(payment.place);
+        let is_first = self.state.borrow_mut().used.add(payment.place);
         Origin::Ledger(is_first.then_some(payment.price))
     }
 
@@ -318,20 +318,20 @@ impl<S> Engine<S> {
         if !self.limits.finishes {
             return (None, Some(Stop::new(reason, error)));
         }
-        self.seen.borrow_mut().is_limited = true;
+        self.state.borrow_mut().is_limited = true;
         self.limit_reached(reason);
         (Some(no_call_left()), None)
     }
 
     /// Whether the run goes on without calls.
     pub(super) fn is_limited(&self) -> bool {
-        self.seen.borrow().is_limited
+        self.state.borrow().is_limited
     }
 
     /// Whether some requests may go without a call.
     pub(super) fn is_short_of_calls(&self) -> bool {
-        let seen = self.seen.borrow();
-        seen.is_limited || seen.new_to_come.is_some()
+        let state = self.state.borrow();
+        state.is_limited || state.new_to_come.is_some()
     }
 
     fn limit_reached(&self, reason: CancelReason) {
@@ -343,9 +343,9 @@ impl<S> Engine<S> {
     /// Whether no call is made for the next row: none is left, or the row has an answer, if an old one, and the calls that are left
     /// are for those without any. `out` is how many requests are out, with that of the row.
     pub(super) fn saves_call(&self, has_old: bool, out: usize) -> bool {
-        let seen = self.seen.borrow();
-        let (Some(new), true, false) = (seen.new_to_come, has_old, seen.is_limited) else {
-            return seen.is_limited;
+        let state = self.state.borrow();
+        let (Some(new), true, false) = (state.new_to_come, has_old, state.is_limited) else {
+            return state.is_limited;
         };
         let Some((left, reason)) = self.ledger.calls_left() else {
             return false;
@@ -362,7 +362,7 @@ impl<S> Engine<S> {
 
     /// A request without an answer is about to be called for.
     pub(super) fn new_request(&self) {
-        if let Some(new) = &mut self.seen.borrow_mut().new_to_come {
+        if let Some(new) = &mut self.state.borrow_mut().new_to_come {
             *new = new.saturating_sub(1);
         }
     }

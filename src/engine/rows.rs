@@ -12,24 +12,23 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use super::parts::{Engine, RowCall, RowOutcome, no_call_left};
+use super::parts::{Engine, RowCall, ScoredRow, no_call_left};
 use super::stop::Stop;
 use super::window::{RowWindow, WindowSize};
 use crate::ledger::{
-    ByRequest, ClaimResult, Claimed, KnownOutcome, LookupResult, RequestKey, Unanswered, Urgency,
-    WorkerNumber,
+    ByRequest, ClaimResult, Claimed, KnownResult, LeaseGeneration, LookupResult, RequestKey,
+    Unanswered, Urgency,
 };
 use crate::row::RowNumber;
 use crate::row_state::{Row, RowBatch, RowState};
 use crate::telemetry::event::{Event, Origin};
 use crate::verdict::{Reason, Resolution, Verdict};
 
-/// The maximum of new requests that are claimed together; the same number of requests that are claimed again may come with
-/// them.
-const MOST: usize = 256;
+/// At most this many new requests per claim batch. Repeated claims may double it.
+const MAX_CLAIM_BATCH: usize = 256;
 /// Requests that have failed and are remembered, until all are forgotten: more of them are an outage, and hardly any has an equal
 /// row soon after it.
-const MOST_FAILED: usize = 4_096;
+const MAX_FAILED: usize = 4_096;
 /// Over how long calls are counted, to tell how many start while requests are being claimed. Calls that wait for a slow service
 /// start together, and are spread over this time.
 const COUNTED: Duration = Duration::from_millis(100);
@@ -114,7 +113,7 @@ impl<'a, S> Rows<'a, S> {
         while self.window.has_room() && self.next_needs_no_call() {
             match self.admit() {
                 Some((row, RowState::Invalid(failure))) => {
-                    self.settle(row, Some(Verdict::Failed(failure)), Origin::Called);
+                    self.finish(row, Some(Verdict::Failed(failure)), Origin::Called);
                     self.engine.check_failures()?;
                 }
                 Some((row, RowState::Passed)) => self.pass(row),
@@ -122,7 +121,7 @@ impl<'a, S> Rows<'a, S> {
                     let origin = self.engine.origin(&found);
                     match found.known {
                         Some(known) => {
-                            self.settle_known(row, Vec::new(), (known, origin))?;
+                            self.finish_known(row, Vec::new(), (known, origin))?;
                         }
                         // It waits for the answer to an equal request that is out.
                         None => self.out.entry(key).or_default().push(row),
@@ -155,7 +154,7 @@ impl<'a, S> Rows<'a, S> {
     fn claims_ahead(&mut self) -> usize {
         // That is another look whether something is known by now.
         if self.engine.is_limited() {
-            return MOST;
+            return MAX_CLAIM_BATCH;
         }
         let (calls, since) = self.started;
         let lasted = self.time.saturating_duration_since(since);
@@ -164,7 +163,7 @@ impl<'a, S> Rows<'a, S> {
             self.soon = calls * CLAIMING_MS / lasted;
             self.started = (0, self.time);
         }
-        self.engine.gate.calls_ahead(self.soon).min(MOST)
+        self.engine.gate.calls_ahead(self.soon).min(MAX_CLAIM_BATCH)
     }
 
     /// When to ask again about a request that another run calls for, unless requests are being claimed.
@@ -193,7 +192,7 @@ impl<'a, S> Rows<'a, S> {
             body,
             key,
             taken_over: false,
-            worker: WorkerNumber::default(),
+            lease: LeaseGeneration::default(),
         })
     }
 
@@ -230,7 +229,7 @@ impl<'a, S> Rows<'a, S> {
     /// Rows whose claims have ended before their calls are claimed again, after the others.
     pub(super) fn look_at_lease(&mut self) {
         if let Some(next) = self.calls.front().filter(|_| self.claimed > 0)
-            && !self.engine.ledger.holds(next.worker)
+            && !self.engine.ledger.holds(next.lease)
         {
             self.calls.rotate_left(self.claimed);
             self.claimed = 0;
@@ -247,7 +246,11 @@ impl<'a, S> Rows<'a, S> {
         &mut self,
     ) -> Result<Option<(Vec<RequestKey>, usize, Urgency)>, Stop> {
         let ahead = self.claims_ahead();
-        let has_room = self.gather_calls(if self.has_others { MOST } else { ahead })?;
+        let has_room = self.gather_calls(if self.has_others {
+            MAX_CLAIM_BATCH
+        } else {
+            ahead
+        })?;
         let now = self.time;
         let is_due = |(at, _): &(Instant, RowCall)| *at <= now;
         let is_again = self.taken.front().is_some_and(is_due);
@@ -261,7 +264,7 @@ impl<'a, S> Rows<'a, S> {
             (0, true) => Urgency::Soon,
             (0, false) => Urgency::Now,
         };
-        let due = { self.taken.iter().take(MOST) }
+        let due = { self.taken.iter().take(MAX_CLAIM_BATCH) }
             .take_while(|it| is_due(it))
             .count();
         for (_, call) in self.taken.drain(..due) {
@@ -293,7 +296,7 @@ impl<'a, S> Rows<'a, S> {
     /// # Errors
     /// The run must stop: too many rows have failed.
     pub(super) fn claimed(&mut self, claimed: Claimed) -> Result<(), Stop> {
-        let Claimed { worker, results } = claimed;
+        let Claimed { lease, results } = claimed;
         self.look_at_lease();
         let (mut known, mut free) = (Vec::new(), Vec::new());
         self.has_others = false;
@@ -308,7 +311,7 @@ impl<'a, S> Rows<'a, S> {
                 ClaimResult::Ours { taken_over } => {
                     // It may have been claimed before, without a call.
                     call.taken_over |= taken_over;
-                    call.worker = worker;
+                    call.lease = lease;
                     self.calls.push_back(call);
                     self.claimed += 1;
                 }
@@ -339,7 +342,7 @@ impl<'a, S> Rows<'a, S> {
             }
             if let Some(known) = found.known {
                 let (_, same) = self.take_same(row);
-                self.settle_known(row, same, (known, origin))?;
+                self.finish_known(row, same, (known, origin))?;
             }
         }
         Ok(())
@@ -349,8 +352,8 @@ impl<'a, S> Rows<'a, S> {
     ///
     /// # Errors
     /// The run must stop.
-    pub(super) fn resolve(&mut self, outcome: RowOutcome) -> Result<(), Stop> {
-        let RowOutcome { row, verdict, stop } = outcome;
+    pub(super) fn resolve(&mut self, outcome: ScoredRow) -> Result<(), Stop> {
+        let ScoredRow { row, verdict, stop } = outcome;
         if matches!(&verdict, Some(Verdict::Failed(failure)) if failure.reason == Reason::Limit) {
             return self.finish_uncalled(row);
         }
@@ -358,7 +361,7 @@ impl<'a, S> Rows<'a, S> {
         let (key, same) = self.take_same(row);
         match (key, &verdict) {
             (Some(key), Some(Verdict::Failed(_))) => {
-                if self.failed.len() >= MOST_FAILED {
+                if self.failed.len() >= MAX_FAILED {
                     self.failed.clear();
                 }
                 let rows = self.failed.entry(key).or_default();
@@ -368,9 +371,9 @@ impl<'a, S> Rows<'a, S> {
             _ => {}
         }
         for same in same {
-            self.settle(same, verdict.clone(), Origin::Duplicate);
+            self.finish(same, verdict.clone(), Origin::Duplicate);
         }
-        self.settle(row, verdict, Origin::Called);
+        self.finish(row, verdict, Origin::Called);
         match stop {
             Some(stop) => Err(stop),
             None if has_failed => self.engine.check_failures(),
@@ -392,7 +395,7 @@ impl<'a, S> Rows<'a, S> {
                 _ => continue,
             };
             if let Resolution::Scored(decision) = verdict.outline()
-                && self.window.settle(row, Some(verdict.clone()))
+                && self.window.set_verdict(row, Some(verdict.clone()))
             {
                 self.emit(Event::FailureReplaced {
                     row,
@@ -435,7 +438,7 @@ impl<'a, S> Rows<'a, S> {
         };
         let Some(old) = old else {
             for row in same.into_iter().chain([row]) {
-                self.settle(row, Some(no_call_left()), Origin::Called);
+                self.finish(row, Some(no_call_left()), Origin::Called);
             }
             return Ok(());
         };
@@ -443,15 +446,15 @@ impl<'a, S> Rows<'a, S> {
             self.emit(Event::OldAnswerUsed { at: old.at });
         }
         let origin = self.engine.paid_earlier(old.payment);
-        self.settle_known(row, same, (KnownOutcome::Answer(old.answer), origin))
+        self.finish_known(row, same, (KnownResult::Answer(old.answer), origin))
     }
 
     /// The ledger knows what has become of a row's request, and so of those that wait for the `same` answer.
-    fn settle_known(
+    fn finish_known(
         &mut self,
         row: RowNumber,
         same: Vec<RowNumber>,
-        (known, origin): (KnownOutcome, Origin),
+        (known, origin): (KnownResult, Origin),
     ) -> Result<(), Stop> {
         let verdict = self.engine.known(known);
         let has_failed = matches!(verdict, Verdict::Failed(_));
@@ -460,9 +463,9 @@ impl<'a, S> Rows<'a, S> {
             origin => origin,
         };
         for same in same {
-            self.settle(same, Some(verdict.clone()), of_same);
+            self.finish(same, Some(verdict.clone()), of_same);
         }
-        self.settle(row, Some(verdict), origin);
+        self.finish(row, Some(verdict), origin);
         if has_failed {
             self.engine.check_failures()?;
         }
@@ -489,8 +492,8 @@ impl<'a, S> Rows<'a, S> {
     }
 
     /// A row gets its verdict, or is left for a later run.
-    fn settle(&mut self, row: RowNumber, verdict: Option<Verdict>, origin: Origin) {
-        let settled = match &verdict {
+    fn finish(&mut self, row: RowNumber, verdict: Option<Verdict>, origin: Origin) {
+        let event = match &verdict {
             Some(verdict) => Event::RowResolved {
                 row,
                 resolution: verdict.outline(),
@@ -498,8 +501,8 @@ impl<'a, S> Rows<'a, S> {
             },
             None => Event::RowLeft(row),
         };
-        if self.window.settle(row, verdict) {
-            self.emit(settled);
+        if self.window.set_verdict(row, verdict) {
+            self.emit(event);
         }
         self.window.advance(self.time);
     }

@@ -125,7 +125,7 @@ impl RowWindow {
     }
 
     /// A row in the window gets its verdict, or is left for a later run. Whether there is such a row.
-    pub(super) fn settle(&mut self, number: RowNumber, verdict: Option<Verdict>) -> bool {
+    pub(super) fn set_verdict(&mut self, number: RowNumber, verdict: Option<Verdict>) -> bool {
         let Some(row) = self.row(number) else {
             return false;
         };

@@ -17,7 +17,7 @@ pub(crate) type ReadAnswer = Arc<dyn Fn(&[u8]) -> Option<Answer> + Send + Sync>;
 
 /// What became of a request that was or may have been billed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum PaidResult {
     /// The service's body, whole: fields that no run has asked for yet cost nothing later.
     Answer(Bytes),
     /// No verdict, and no reason to ask again.
@@ -28,7 +28,7 @@ pub(crate) enum Outcome {
 const ANSWER: u8 = b'a';
 const FAILURE: u8 = b'f';
 
-impl Outcome {
+impl PaidResult {
     /// Encrypts it for the request, with a nonce that is used for nothing else: its kind, then the body, or the reason's word, a
     /// zero byte and the message. An answer costs this price. `None` if it is far too long.
     pub(super) fn seal(
@@ -84,7 +84,7 @@ impl Stored {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LookupResult {
     /// What became of it, where that can be used.
-    pub(crate) known: Option<KnownOutcome>,
+    pub(crate) known: Option<KnownResult>,
     /// What that cost, if it is an answer.
     pub(crate) payment: Payment,
     /// Whether that arrived in this start of the run.
@@ -120,7 +120,7 @@ pub struct OldAnswer {
 
 /// What became of a request.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum KnownOutcome {
+pub(crate) enum KnownResult {
     /// It was answered.
     Answer(Answer),
     /// It was or may have been billed, without a verdict.
@@ -193,7 +193,7 @@ impl Scope {
                         }
                         break;
                     }
-                    result.known = Some(KnownOutcome::Answer(answer));
+                    result.known = Some(KnownResult::Answer(answer));
                     result.payment = payment;
                     result.is_own = is_own;
                     result.aged = (at < self.aged_before).then_some(at);
@@ -212,7 +212,7 @@ impl Scope {
             }
         }
         if let (None, Some((failure, is_own))) = (&result.known, failure) {
-            result.known = Some(KnownOutcome::Failure(failure));
+            result.known = Some(KnownResult::Failure(failure));
             result.is_own = is_own;
         }
         if result.known.is_some() {
@@ -248,7 +248,7 @@ mod tests {
         })
     }
 
-    fn judge(not_before: i64, failures_from: i64, stored: &[(i64, &Outcome)]) -> LookupResult {
+    fn judge(not_before: i64, failures_from: i64, stored: &[(i64, &PaidResult)]) -> LookupResult {
         judge_for(&RequestKey::some(1), (not_before, 0), failures_from, stored)
     }
 
@@ -256,7 +256,7 @@ mod tests {
         key: &RequestKey,
         (not_before, spread): (i64, u64),
         failures_from: i64,
-        stored: &[(i64, &Outcome)],
+        stored: &[(i64, &PaidResult)],
     ) -> LookupResult {
         let scope = Scope {
             not_before,
@@ -270,23 +270,24 @@ mod tests {
         let nonce = |at: i64| if at > STARTED { [0; 12] } else { [1; 12] };
         let stored = stored.iter().rev();
         let price = Money { billionths: 7 };
-        let seal = |(at, outcome): &(i64, &Outcome)| outcome.seal(key, nonce(*at), *at, price);
+        let seal = |(at, outcome): &(i64, &PaidResult)| outcome.seal(key, nonce(*at), *at, price);
         let mut stored = stored.map(|stored| seal(stored).unwrap());
         scope.judge(key, || Ok::<_, ()>(stored.next())).unwrap()
     }
 
     fn score(result: &LookupResult) -> Option<&str> {
         match &result.known {
-            Some(KnownOutcome::Answer(answer)) => Some(answer.score.digits()),
+            Some(KnownResult::Answer(answer)) => Some(answer.score.digits()),
             _ => None,
         }
     }
 
     #[test]
     fn the_latest_answer_that_is_recent_enough_is_used() {
-        let answer = |digits: &'static str| Outcome::Answer(Bytes::from_static(digits.as_bytes()));
+        let answer =
+            |digits: &'static str| PaidResult::Answer(Bytes::from_static(digits.as_bytes()));
         let (one, two) = (answer("1"), answer("2"));
-        let failure = Outcome::Failure(Failure::new(Reason::NoAnswer, "timed out"));
+        let failure = PaidResult::Failure(Failure::new(Reason::NoAnswer, "timed out"));
         let all = judge(i64::MIN, i64::MIN, &[(50, &one), (200, &two)]);
         assert_eq!((score(&all), all.aged, &all.old), (Some("2"), None, &None));
         assert_eq!(all.payment.price.billionths, 7);
@@ -322,7 +323,7 @@ mod tests {
 
         let failed = judge(i64::MIN, i64::MIN, &[(200, &failure)]);
         assert!(
-            matches!(failed.known, Some(KnownOutcome::Failure(f)) if f.reason == Reason::NoAnswer)
+            matches!(failed.known, Some(KnownResult::Failure(f)) if f.reason == Reason::NoAnswer)
         );
         assert_eq!(failed.payment, Payment::default());
         let better = judge(i64::MIN, i64::MIN, &[(50, &one), (200, &failure)]);
@@ -335,7 +336,7 @@ mod tests {
         let damaged = judge(
             i64::MIN,
             i64::MIN,
-            &[(200, &Outcome::Answer(Bytes::from_static(b"x")))],
+            &[(200, &PaidResult::Answer(Bytes::from_static(b"x")))],
         );
         assert_eq!(
             (damaged.known, damaged.passed_over),

@@ -15,7 +15,7 @@ use super::fault::DbFault;
 use super::key::PathHash;
 
 /// How much longer a lease lasts than the longest call. Calls wait if it was not renewed for this time, on a disk that hangs.
-pub(super) const SPARE: i64 = 10_000;
+pub(super) const LEASE_SLACK_MS: i64 = 10_000;
 
 /// Fingerprints of requests.
 pub(super) type Requests = HashSet<i64, RandomState>;
@@ -52,7 +52,7 @@ struct ClaimBatch {
 
 /// Whether the lease of a run lasts, as SQL. One that lasts for longer than it can was renewed by a clock that was ahead.
 pub(super) fn lease_lasts(now: &str) -> String {
-    format!("runs.until - {now} BETWEEN 0 AND runs.lease + {SPARE}")
+    format!("runs.until - {now} BETWEEN 0 AND runs.lease + {LEASE_SLACK_MS}")
 }
 
 impl Claims {

@@ -36,8 +36,8 @@ pub(super) enum Purpose<'p> {
     /// A run that starts. It makes the ledger where there is none.
     Run(&'p LedgerSettings),
     /// Another connection of a run under way, which waits for a server like this.
-    Beside(&'p ServerWait),
-    /// A look, beside runs, which changes nothing: the log of a file stays as it is, also when no other program has it open.
+    SecondConnection(&'p ServerWait),
+    /// Read-only, beside runs: never checkpoints the log of a file.
     Look,
     /// Removing answers, while no other program uses it. In a file, what is removed is overwritten.
     Admin,

@@ -35,7 +35,7 @@ mod writer;
 
 pub(crate) use accounts::{KnownLimit, PeriodSpending, StoredAccount};
 pub(crate) use admin::{LedgerAdmin, Removal};
-pub(crate) use answers::{KnownOutcome, LookupResult, OldAnswer, Outcome, Payment, ReadAnswer};
+pub(crate) use answers::{KnownResult, LookupResult, OldAnswer, PaidResult, Payment, ReadAnswer};
 pub(crate) use budget::{CallLimit, Per, Spending};
 pub(crate) use copy::copy;
 pub(crate) use default_file::{default_file, make_directory, sandbox_beside};
@@ -49,4 +49,4 @@ pub(crate) use runs::{ClaimResult, RunEnd, Unanswered};
 pub(crate) use server_url::without_secrets;
 pub(crate) use settings::{LedgerAccount, LedgerLocation, LedgerSettings, Reuse, ServerWait};
 pub(crate) use sqlite_file::SUFFIXES;
-pub(crate) use writer::{Claimed, LedgerWriter, Urgency, WorkerNumber};
+pub(crate) use writer::{Claimed, LeaseGeneration, LedgerWriter, Urgency};

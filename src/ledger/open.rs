@@ -222,10 +222,10 @@ impl OpenLedger {
         let enough = self.settings.in_flight.get().saturating_mul(3) / 4;
         let account = run.account;
         let budget = CallBudget::new(self.settings.limits.clone(), run.spending.clone());
-        let (writer, settled, files_are_written) =
+        let (writer, drained, files_are_written) =
             LedgerWriter::start(self.database, run, location.path(), enough, budget)?;
         let running = RunningLedger {
-            settled,
+            drained,
             files_are_written,
             account,
             secret: self.secret,
@@ -244,7 +244,7 @@ fn on_another_host() -> Error {
 /// The ledger of a run under way.
 pub(crate) struct RunningLedger {
     /// The thread says that everything is durable; closed when its database is.
-    settled: mpsc::Receiver<()>,
+    drained: mpsc::Receiver<()>,
     files_are_written: mpsc::Sender<()>,
     account: i64,
     secret: [u8; 32],
@@ -266,7 +266,7 @@ impl RunningLedger {
         if !matches!(location, LedgerLocation::Server(_)) {
             return Ok(None);
         }
-        let database = connect(location, Purpose::Beside(&self.settings.wait))?;
+        let database = connect(location, Purpose::SecondConnection(&self.settings.wait))?;
         Ok(database.map(|database| PaceRow {
             database,
             account: self.account,
@@ -279,7 +279,10 @@ impl RunningLedger {
     pub(crate) fn recorder(&self) -> impl Fn(&[(PathBuf, Metadata)], Option<&Path>) + use<> {
         let (settings, secret) = (self.settings.clone(), self.secret);
         move |files, input| {
-            let database = connect(&settings.location, Purpose::Beside(&settings.wait));
+            let database = connect(
+                &settings.location,
+                Purpose::SecondConnection(&settings.wait),
+            );
             if let Ok(Some(mut database)) = database {
                 let _ = outputs::record(&mut *database, &secret, files, input);
             }
@@ -298,8 +301,8 @@ impl RunningLedger {
 
     /// Waits until everything is durable, once its writer is gone; whether that took no longer than this, on a disk that may
     /// hang.
-    pub(crate) fn settle(&self, patience: Duration) -> bool {
-        self.settled.recv_timeout(patience) != Err(mpsc::RecvTimeoutError::Timeout)
+    pub(crate) fn wait_until_stored(&self, patience: Duration) -> bool {
+        self.drained.recv_timeout(patience) != Err(mpsc::RecvTimeoutError::Timeout)
     }
 
     /// Has it recorded how the run has ended, when all its files are written. A run that is killed before is one to continue.
@@ -307,7 +310,7 @@ impl RunningLedger {
         // If the thread is gone, so is its database.
         let _ = self.files_are_written.send(());
         // As much as can be waited for.
-        let _ = self.settled.recv_timeout(patience);
+        let _ = self.drained.recv_timeout(patience);
     }
 }
 

@@ -29,7 +29,7 @@ use super::answers::{LookupResult, Scope, Stored};
 use super::database::{Database, Dialect, Purpose, TableRow, Work, insert_meta, read_meta, tables};
 use super::fault::DbFault;
 use super::key::RequestKey;
-use super::postgres_server::{connect, insist};
+use super::postgres_server::{connect, retry_until};
 use super::server_url::{Connection, ServerUrl};
 use super::settings::ServerWait;
 use crate::base::error::Result as RunResult;
@@ -127,7 +127,7 @@ impl PostgresLedger {
         let (wait, longest, patience) = match purpose {
             // Before a run has started, nothing is lost by stopping.
             Purpose::Run(settings) => (&settings.wait, Duration::ZERO, PATIENCE),
-            Purpose::Beside(wait) => (wait, wait.longest, PATIENCE),
+            Purpose::SecondConnection(wait) => (wait, wait.longest, PATIENCE),
             Purpose::Look | Purpose::Admin | Purpose::Copy => (&own, Duration::ZERO, LONG_PATIENCE),
         };
         Self {
@@ -155,7 +155,7 @@ impl PostgresLedger {
     ) -> Result<T, DbFault> {
         let (longest, wait) = (self.longest, self.wait.clone());
         let shared = Arc::clone(&self.url.connection);
-        insist(longest, &wait, || {
+        retry_until(longest, &wait, || {
             let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
             let open = shared.take().filter(|it| !it.client.is_closed());
             let connect = || connect(&self.url, self.patience);
@@ -291,7 +291,7 @@ impl Database for PostgresLedger {
     }
 
     fn beside(&self) -> Result<Box<dyn Database>, DbFault> {
-        Ok(open(&self.url, Purpose::Beside(&self.wait)))
+        Ok(open(&self.url, Purpose::SecondConnection(&self.wait)))
     }
 
     fn rewrite(&mut self) -> Result<(), DbFault> {

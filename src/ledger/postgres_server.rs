@@ -133,12 +133,12 @@ fn without_password(fault: DbFault, password: &[u8]) -> DbFault {
 }
 
 /// Does something, and again while the server does not answer and there is still time. `wait` says why.
-pub(super) fn insist<T>(
+pub(super) fn retry_until<T>(
     longest: Duration,
     wait: &ServerWait,
     mut attempt: impl FnMut() -> Result<T, DbFault>,
 ) -> Result<T, DbFault> {
-    let (started, mut pause) = (Instant::now(), PAUSES.0);
+    let (started, mut between) = (Instant::now(), PAUSES.0);
     loop {
         let mut done = attempt();
         let lasted = started.elapsed();
@@ -146,8 +146,8 @@ pub(super) fn insist<T>(
         match &mut done {
             Err(fault) if fault.may_pass() && !left.is_zero() => {
                 wait.set(Some((started, fault.words.clone())));
-                rest(pause.min(left));
-                pause = PAUSES.1.min(pause * 2);
+                pause(between.min(left));
+                between = PAUSES.1.min(between * 2);
                 continue;
             }
             Err(fault) if fault.kind == DbFaultKind::Away && !longest.is_zero() => {
@@ -163,7 +163,7 @@ pub(super) fn insist<T>(
 
 /// Waits on a thread that has nothing else to do. Workers that lost the server together do not come back together.
 #[allow(clippy::disallowed_methods, reason = "no call waits for it")]
-fn rest(time: Duration) {
+fn pause(time: Duration) {
     thread::sleep(time.mul_f64(f64::from(fastrand::u8(128..=255)) / 256.0));
 }
 

@@ -9,9 +9,9 @@ use std::time::Duration;
 use rusqlite::params;
 
 use super::accounts::KnownLimit;
-use super::answers::{LookupResult, Outcome, Scope, Stored};
+use super::answers::{LookupResult, PaidResult, Scope, Stored};
 use super::budget::{CallLimit, Spending};
-use super::claims::{Claims, Holder, Requests, SPARE, lease_lasts};
+use super::claims::{Claims, Holder, LEASE_SLACK_MS, Requests, lease_lasts};
 use super::database::{Database, TableRow, first, hex};
 use super::fault::{DbFault, DbFaultKind};
 use super::key::{PathHash, RequestKey, SealNonce, random_number, random_secret};
@@ -37,7 +37,7 @@ pub(crate) enum RunEnd {
 #[derive(Debug)]
 pub(crate) struct Record {
     pub(crate) key: RequestKey,
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: PaidResult,
     /// When it arrived, in milliseconds since 1970.
     pub(crate) at: i64,
 }
@@ -191,7 +191,7 @@ impl RunRecord {
             );
             let found = database.query(&query, params![run.place, hex(name)])?;
             if let Some(found) = found.first() {
-                run.follow(found, reuse)?;
+                run.adopt_previous_run(found, reuse)?;
             }
         }
         run.left = Claims::left(database, run.name.as_ref())?;
@@ -200,7 +200,7 @@ impl RunRecord {
 
     /// Takes over what an earlier run to the output has recorded: its input, which answers it uses, its first start, the rows
     /// without a verdict if it has ended, its calls and what they cost, and whether its lease lasts in another place.
-    fn follow(&mut self, found: &TableRow, reuse: Reuse) -> Result<(), DbFault> {
+    fn adopt_previous_run(&mut self, found: &TableRow, reuse: Reuse) -> Result<(), DbFault> {
         let ended = found.get::<Option<_>>(5)?;
         self.same_input = found.hash(0)? == self.input;
         self.previous = Some(ended.map_or(RunEnd::Stopped, |failed| RunEnd::Finished { failed }));
@@ -271,7 +271,7 @@ impl RunRecord {
 
     /// How long a lease lasts, in milliseconds.
     fn lease(&self) -> i64 {
-        in_millis(self.longest_call).saturating_add(SPARE)
+        in_millis(self.longest_call).saturating_add(LEASE_SLACK_MS)
     }
 
     /// The calls of all starts of the run and what they cost, if this one has made so many: NULL where its price is not known.
@@ -318,7 +318,7 @@ impl RunRecord {
             spending.stored = (self.spending.stored + claims.granted + again)
                 .saturating_sub(not_made);
             let answers = group.records.iter();
-            let answers = answers.filter(|it| matches!(it.outcome, Outcome::Answer(_)));
+            let answers = answers.filter(|it| matches!(it.outcome, PaidResult::Answer(_)));
             let lasts = self.lease();
             let renewed = self.count(database, spending.stored, answers.count(), lasts)?;
             let Some(row) = renewed.first() else {

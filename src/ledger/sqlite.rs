@@ -16,7 +16,7 @@ use super::sqlite_find::{Finder, Slice};
 use crate::base::error::Result as RunResult;
 use crate::base::own_file::FileId;
 
-/// Pauses for want of space after what was kept was given back: the run's own output may have taken it in this moment, and
+/// Retries after the disk filled up and the reserve was released: the run's own output may have taken it in this moment, and
 /// gives it back when its rows do not fit either.
 const WAITS_FOR_SPACE: u32 = 200;
 
@@ -74,7 +74,7 @@ pub(super) fn open(shown: &Path, purpose: Purpose<'_>) -> RunResult<Option<Box<d
     let open = || {
         let connection = connect(&real, purpose)?;
         let is_small = { real.metadata() }.is_ok_and(|file| file.len() <= CHECKED_COMPLETELY);
-        if is_small && !matches!(purpose, Purpose::Beside(_)) {
+        if is_small && !matches!(purpose, Purpose::SecondConnection(_)) {
             check_pages(&connection)?;
         }
         let mut ledger = SqliteLedger::new(connection, real.clone(), Finder::default());
@@ -246,7 +246,10 @@ impl Database for SqliteLedger {
     }
 
     fn beside(&self) -> Result<Box<dyn Database>, DbFault> {
-        let connection = connect(&self.path, Purpose::Beside(&ServerWait::default()))?;
+        let connection = connect(
+            &self.path,
+            Purpose::SecondConnection(&ServerWait::default()),
+        )?;
         let ledger = Self::new(connection, self.path.clone(), self.finder.beside());
         Ok(Box::new(ledger))
     }

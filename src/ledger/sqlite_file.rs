@@ -155,9 +155,9 @@ pub(super) fn check_space(ledger: &Path, needed: u64) -> std::result::Result<(),
 /// 4 KiB it writes 1.7 times as much.
 pub(super) const PAGE: usize = 2_048;
 /// Pages that answers take which come one at a time, each: one or two of its own, and some of those that every group changes.
-const EACH: usize = 4;
+const PAGES_PER_CALL: usize = 4;
 /// Pages that are needed however few calls there are.
-const ALWAYS: usize = 32;
+const RESERVED_PAGES: usize = 32;
 /// With more pages in its log, SQLite copies them into the database and starts the log again. Above a thousand calls, so much space
 /// may not be enough.
 pub(super) const LOG_PAGES: usize = 2_000;
@@ -207,8 +207,8 @@ impl SpaceReserve {
 /// How much space the answers to this number of calls take at most, in bytes.
 fn space_for_answers(in_flight: NonZeroUsize) -> u64 {
     let pages = { in_flight.get() }
-        .saturating_mul(EACH)
-        .saturating_add(ALWAYS)
+        .saturating_mul(PAGES_PER_CALL)
+        .saturating_add(RESERVED_PAGES)
         .min(LOG_PAGES);
     (pages * PAGE) as u64
 }

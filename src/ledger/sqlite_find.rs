@@ -15,12 +15,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use foldhash::fast::RandomState;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-use super::answers::{KnownOutcome, LookupResult, Scope, Stored};
+use super::answers::{KnownResult, LookupResult, Scope, Stored};
 use super::key::RequestKey;
 
 /// The number of answers that are found in memory at most, beside those that arrive while they are merged. With twice as many, merges
 /// write a third less, for 5 MiB more.
-const MOST: usize = if cfg!(test) { 1_000 } else { 200_000 };
+const MAX_TAIL: usize = if cfg!(test) { 1_000 } else { 200_000 };
 /// How many are merged with each commit: with 48 answers a commit, all are merged long before the same number has arrived.
 const SLICE: usize = if cfg!(test) { 50 } else { 500 };
 
@@ -110,7 +110,7 @@ impl Index {
 
     /// What is merged with the next commit, if there are many in memory.
     pub(super) fn next_slice(&mut self) -> Option<Slice> {
-        if self.merging.is_none() && self.tail.len() >= MOST {
+        if self.merging.is_none() && self.tail.len() >= MAX_TAIL {
             let tail = self
                 .tail
                 .iter()
@@ -232,7 +232,7 @@ impl Finder {
         let mut only = Some(stored.clone());
         let judged = scope.judge(key, || Ok::<_, ()>(only.take())).ok()?;
         // There may be an answer before a failure.
-        matches!(judged.known, Some(KnownOutcome::Answer(_))).then_some(judged)
+        matches!(judged.known, Some(KnownResult::Answer(_))).then_some(judged)
     }
 
     /// The places of all answers to a request, the latest first.
@@ -304,7 +304,7 @@ mod tests {
         let fingerprint = |seq: i64| seq.wrapping_mul(0x5851_f42d_4c95_7f2d);
         let mut table = BTreeSet::new();
         let (mut seq, mut slices) = (0, 0);
-        for _ in 0..10 * MOST / 48 {
+        for _ in 0..10 * MAX_TAIL / 48 {
             for _ in 0..48 {
                 seq += 1;
                 index.add((fingerprint(seq), seq));
@@ -324,7 +324,7 @@ mod tests {
             assert!(places == [seq] || is_merged, "{seq}");
             assert!(is_merged || seq > index.merged, "{seq}");
         }
-        assert!(index.tail.len() < 3 * MOST);
+        assert!(index.tail.len() < 3 * MAX_TAIL);
         index.forget_after(seq - 48);
         assert_eq!(
             (index.seen, index.places(fingerprint(seq)).next()),

@@ -3,8 +3,8 @@
 //! A thread of its own writes, one group after the other, renews the lease of the run's claims, and each answer's call waits until
 //! the answer is durable. Requests are claimed the same way before they are called for, so that no two runs pay for one. Calls
 //! that started together are answered within some milliseconds; a sync for each of them would cost more than everything else
-//! that is done for a row. A failed write is never retried: after one, what the system says about the disk cannot be trusted. Only
-//! that there is no space can be; what the database makes of that is its own.
+//! that is done for a row. A failed write is never retried: after one, what the system says about the disk cannot be trusted. A full
+//! disk is the exception: the database retries after it has freed its reserve.
 //!
 //! What a run has claimed is left to it for as long as its lease lasts; then others may call for it. So no call starts that could
 //! outlast the lease: after ten seconds without a renewal, everything is claimed again before it is called for. The lease goes by
@@ -19,13 +19,13 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::oneshot;
 
 use super::accounts::KnownLimit;
-use super::answers::Outcome;
+use super::answers::PaidResult;
 use super::budget::{CallBudget, CallLimit, Spending};
-use super::claims::SPARE;
+use super::claims::LEASE_SLACK_MS;
 use super::database::Database;
 use super::fault::DbFault;
 use super::key::RequestKey;
-use super::memory::PaidResults;
+use super::memory::ResultCache;
 use super::runs::{ClaimResult, Group, Record, RunEnd, RunRecord, Unanswered};
 use super::settings;
 use crate::base::error::{Error, Result};
@@ -53,22 +53,22 @@ pub(crate) enum Urgency {
     Now,
 }
 
-/// The number of a worker: the run until its lease is not renewed in time, and then another one.
+/// Counts the leases of a run: one that is not renewed in time ends, and the next renewal starts another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct WorkerNumber(u32);
+pub(crate) struct LeaseGeneration(u32);
 
 /// Makes a run's answers durable, and claims requests for it.
 pub(crate) struct LedgerWriter {
     shared: Arc<Shared>,
     /// What is known without a ledger: then there is no thread, and no call waits.
-    memory: Option<RefCell<PaidResults>>,
+    memory: Option<RefCell<ResultCache>>,
 }
 
 /// What claims led to.
 #[derive(Debug)]
 pub(crate) struct Claimed {
-    /// Whose those are that are ours.
-    pub(crate) worker: WorkerNumber,
+    /// The lease under which they were granted.
+    pub(crate) lease: LeaseGeneration,
     /// One for each request, in their order.
     pub(crate) results: Vec<ClaimResult>,
 }
@@ -83,10 +83,10 @@ struct Shared {
     budget: CallBudget,
     /// Calls may start until then, in milliseconds since 1970.
     calls_until: AtomicI64,
-    worker: AtomicU32,
+    lease: AtomicU32,
 }
 
-/// What waits for the thread, and notes from each side to the other.
+/// State shared with the writer thread: the pending batch, and messages in both directions.
 #[derive(Default)]
 struct Waiting {
     batch: Batch,
@@ -140,7 +140,7 @@ impl Shared {
             enough: enough.max(1),
             budget,
             calls_until: AtomicI64::new(0),
-            worker: AtomicU32::new(0),
+            lease: AtomicU32::new(0),
         }
     }
 
@@ -187,13 +187,13 @@ impl Shared {
         Some(std::mem::take(&mut waiting.batch))
     }
 
-    fn worker(&self) -> WorkerNumber {
-        WorkerNumber(self.worker.load(Ordering::Acquire))
+    fn lease(&self) -> LeaseGeneration {
+        LeaseGeneration(self.lease.load(Ordering::Acquire))
     }
 
     /// All that was claimed must be claimed again.
     fn lose_claims(&self) {
-        self.worker.fetch_add(1, Ordering::AcqRel);
+        self.lease.fetch_add(1, Ordering::AcqRel);
     }
 
     /// The lease was renewed. It counts from when that was asked for.
@@ -203,13 +203,13 @@ impl Shared {
             self.lose_claims();
         }
         self.calls_until
-            .store(asked.saturating_add(SPARE), Ordering::Release);
+            .store(asked.saturating_add(LEASE_SLACK_MS), Ordering::Release);
     }
 
-    /// Whether what this worker has claimed may be called for.
-    fn holds(&self, worker: WorkerNumber) -> bool {
-        // In this order: after a late renewal it is another worker.
-        settings::now() < self.calls_until.load(Ordering::Acquire) && worker == self.worker()
+    /// Whether what was claimed under this lease may be called for.
+    fn holds(&self, lease: LeaseGeneration) -> bool {
+        // In this order: after a late renewal it is another lease.
+        settings::now() < self.calls_until.load(Ordering::Acquire) && lease == self.lease()
     }
 }
 
@@ -223,8 +223,8 @@ impl LedgerWriter {
         Self { shared, memory }
     }
 
-    /// Starts the thread of a run. A group of `enough` records waits no longer. The thread gives a word when the writer is gone and
-    /// everything is durable, and records how the run has ended once it gets one.
+    /// Starts the thread of a run. A group of `enough` records waits no longer. The thread signals when the last sender is dropped and
+    /// everything is synced, and records how the run has ended once it is told that the files are written.
     pub(super) fn start(
         database: Box<dyn Database>,
         run: RunRecord,
@@ -232,7 +232,7 @@ impl LedgerWriter {
         enough: usize,
         budget: CallBudget,
     ) -> Result<(Self, mpsc::Receiver<()>, mpsc::Sender<()>)> {
-        let (settle, settled) = mpsc::channel();
+        let (drain, drained) = mpsc::channel();
         let (files_are_written, written) = mpsc::channel();
         let shared = Arc::new(Shared::new(enough, budget));
         let thread = WriteThread {
@@ -244,10 +244,10 @@ impl LedgerWriter {
         std::thread::Builder::new()
             .name("ledger".to_owned())
             // The thread's ends of the channels are closed when its database is.
-            .spawn(move || thread.run(&settle, &written))
+            .spawn(move || thread.run(&drain, &written))
             .map_err(|e| Error::stopped("cannot start a thread").because(e))?;
         let memory = None;
-        Ok((Self { shared, memory }, settled, files_are_written))
+        Ok((Self { shared, memory }, drained, files_are_written))
     }
 
     /// Stores what became of a request, of which this verdict came, and returns when that is durable.
@@ -257,7 +257,7 @@ impl LedgerWriter {
     pub(crate) async fn keep(
         &self,
         key: RequestKey,
-        outcome: Outcome,
+        outcome: PaidResult,
         verdict: &Verdict,
     ) -> Result<()> {
         if let Some(memory) = &self.memory {
@@ -290,9 +290,9 @@ impl LedgerWriter {
         urgency: Urgency,
     ) -> Result<Claimed> {
         if let Some(memory) = &self.memory {
-            let (worker, memory) = (self.shared.worker(), memory.borrow());
+            let (lease, memory) = (self.shared.lease(), memory.borrow());
             let results = requests.iter().map(|key| memory.claim(key)).collect();
-            return Ok(Claimed { worker, results });
+            return Ok(Claimed { lease, results });
         }
         let (done, claimed) = oneshot::channel();
         self.shared.send(urgency, |batch| {
@@ -345,9 +345,9 @@ impl LedgerWriter {
         self.shared.budget.left()
     }
 
-    /// Whether what this worker has claimed may be called for; otherwise it must be claimed again.
-    pub(crate) fn holds(&self, worker: WorkerNumber) -> bool {
-        self.shared.holds(worker)
+    /// Whether what was claimed under this lease may be called for; otherwise it must be claimed again.
+    pub(crate) fn holds(&self, lease: LeaseGeneration) -> bool {
+        self.shared.holds(lease)
     }
 
     /// Says how the run ends once its answers are durable and its files are written. Without that, it was stopped.
@@ -395,7 +395,7 @@ impl Drop for WriteThread {
 impl WriteThread {
     /// Writes groups until the writer is gone. Once the run has written all its files, and only then, it is recorded how it has
     /// ended.
-    fn run(mut self, settled: &mpsc::Sender<()>, files_are_written: &mpsc::Receiver<()>) {
+    fn run(mut self, drained: &mpsc::Sender<()>, files_are_written: &mpsc::Receiver<()>) {
         let (mut renewed, mut broken) = (0, None);
         loop {
             let until_renewal = renewed + RENEWED_EVERY - settings::now();
@@ -422,7 +422,7 @@ impl WriteThread {
             self.run.leave(&mut *self.database, calls, limit);
         }
         // The run no longer waits when it was given up.
-        let _ = settled.send(());
+        let _ = drained.send(());
         // Nothing comes from a run that panics.
         if files_are_written.recv().is_ok() && works {
             self.run.end(&mut *self.database, end);
@@ -469,10 +469,10 @@ impl WriteThread {
             let _ = done.send(outcome(&fault));
         }
         let mut results = stored.unwrap_or_default().into_iter();
-        let worker = self.shared.worker();
+        let lease = self.shared.lease();
         for (requests, done) in claimed {
             let results = results.by_ref().take(requests).collect();
-            let _ = done.send(outcome(&no_calls).map(|()| Claimed { worker, results }));
+            let _ = done.send(outcome(&no_calls).map(|()| Claimed { lease, results }));
         }
         fault
     }
@@ -526,16 +526,16 @@ mod tests {
     #[test]
     fn after_a_gap_between_renewals_everything_is_claimed_again() {
         let shared = shared(1);
-        assert!(!shared.holds(shared.worker()), "it must be renewed first");
+        assert!(!shared.holds(shared.lease()), "it must be renewed first");
         shared.renewed(settings::now());
-        let worker = shared.worker();
-        shared.advance_lease(SPARE - 1_000);
-        assert!(shared.holds(worker));
+        let lease = shared.lease();
+        shared.advance_lease(LEASE_SLACK_MS - 1_000);
+        assert!(shared.holds(lease));
         shared.renewed(settings::now());
-        assert!(shared.holds(worker));
-        shared.advance_lease(SPARE);
-        assert!(!shared.holds(worker));
+        assert!(shared.holds(lease));
+        shared.advance_lease(LEASE_SLACK_MS);
+        assert!(!shared.holds(lease));
         shared.renewed(settings::now());
-        assert!(!shared.holds(worker) && shared.holds(shared.worker()));
+        assert!(!shared.holds(lease) && shared.holds(shared.lease()));
     }
 }

@@ -9,7 +9,7 @@ use super::pause::Breaker;
 use super::shared::{PaceAsk, PaceReply, SharedPace, Step, sum};
 use super::tally::{TalliedCall, Tally};
 use super::types::Rate;
-use super::types::{Admission, Allowance, Call, CallOutcome, PaceEvent, PaceLimits};
+use super::types::{Admission, Allowance, Call, CallSignal, PaceEvent, PaceLimits};
 use super::value::PaceValue;
 use crate::telemetry::pace::{Limit, Pace, PaceCause, Pause};
 
@@ -117,7 +117,7 @@ impl Controller {
     }
 
     /// For how long, up to `now`, calls have been refused or have failed without any call that started since being accepted.
-    pub(super) fn in_vain_for(&self, now: Duration) -> Duration {
+    pub(super) fn without_success_for(&self, now: Duration) -> Duration {
         let since = self.in_vain_since;
         since.map_or(Duration::ZERO, |since| now.saturating_sub(since))
     }
@@ -190,7 +190,7 @@ impl Controller {
         &mut self,
         now: Duration,
         call: Call,
-        outcome: CallOutcome,
+        outcome: CallSignal,
         is_about_row: bool,
         fraction: f64,
     ) -> Option<PaceEvent> {
@@ -201,7 +201,7 @@ impl Controller {
             self.single = None;
         }
         self.note_in_vain(now, call, outcome, is_about_row);
-        if outcome == CallOutcome::Answered {
+        if outcome == CallSignal::Answered {
             self.last_answered = self.last_answered.max(call.began);
             if self.latencies.len() < SAMPLES.1 {
                 let latency = now.saturating_sub(call.began);
@@ -234,10 +234,10 @@ impl Controller {
             }
         }
         let wait = match outcome {
-            CallOutcome::Throttled(wait) => wait.unwrap_or_default(),
-            CallOutcome::BusyOrAway => Duration::ZERO,
+            CallSignal::Throttled(wait) => wait.unwrap_or_default(),
+            CallSignal::BusyOrAway => Duration::ZERO,
             // Perhaps no caller is left to report the change.
-            CallOutcome::Abandoned => return None,
+            CallSignal::Abandoned => return None,
             _ => return self.event.take(),
         };
         let row_waits = is_about_row || self.value.is_row_alone(wait.as_secs_f64());
@@ -253,38 +253,32 @@ impl Controller {
     }
 
     /// Records since when no call was accepted.
-    fn note_in_vain(
-        &mut self,
-        now: Duration,
-        call: Call,
-        outcome: CallOutcome,
-        is_about_row: bool,
-    ) {
+    fn note_in_vain(&mut self, now: Duration, call: Call, outcome: CallSignal, is_about_row: bool) {
         match outcome {
-            CallOutcome::Answered => {
+            CallSignal::Answered => {
                 let is_over = self.in_vain_since.is_none_or(|since| call.began >= since);
                 self.in_vain_since = self.in_vain_since.filter(|_| !is_over);
             }
-            CallOutcome::Abandoned => {}
+            CallSignal::Abandoned => {}
             _ if is_about_row => {}
             _ => self.in_vain_since = self.in_vain_since.or(Some(now)),
         }
     }
 
     /// Translates an outcome to what it means at present.
-    fn meaning(&self, call: Call, outcome: CallOutcome, is_about_row: bool) -> CallOutcome {
+    fn meaning(&self, call: Call, outcome: CallSignal, is_about_row: bool) -> CallSignal {
         match outcome {
             // Without a search of the pace, and while the service is down, a bare 503 asks for nothing.
-            CallOutcome::BusyOrAway
+            CallSignal::BusyOrAway
                 if !is_about_row && (self.limits.rate == Rate::Unlimited || self.is_down()) =>
             {
-                CallOutcome::Unavailable
+                CallSignal::Unavailable
             }
             // A call that hangs says nothing about a service that has answered a later one.
-            CallOutcome::Failed | CallOutcome::Unavailable | CallOutcome::TimedOut
+            CallSignal::Failed | CallSignal::Unavailable | CallSignal::TimedOut
                 if call.began < self.last_answered && !self.is_down() =>
             {
-                CallOutcome::Abandoned
+                CallSignal::Abandoned
             }
             outcome => outcome,
         }

@@ -45,7 +45,7 @@ impl FailureBudget {
         }
         let error = error
             .detail(format!("most frequent: {}", most_frequent(&counts.state.newly_failed)))
-            .hint("fix the rows that fail, start again once the service is well, or raise `--max-failures`");
+            .hint("fix the rows that fail, start again once the service has recovered, or raise `--max-failures`");
         Some(error)
     }
 }

@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::controller::Controller;
 use super::retry::{CallCounts, RowRefusals};
 use super::shared::{PaceAsk, PaceReply};
-use super::types::{Admission, Allowance, Call, CallOutcome, PaceEvent, PaceLimits};
+use super::types::{Admission, Allowance, Call, CallSignal, PaceEvent, PaceLimits};
 use crate::telemetry::pace::{Limit, Pace, PaceCause, PaceChange};
 
 /// Gives permits for attempts.
@@ -92,7 +92,7 @@ impl<'a> Permit<'a> {
     pub(crate) fn finish(
         mut self,
         when: Instant,
-        outcome: CallOutcome,
+        outcome: CallSignal,
         row: &mut RowRefusals,
     ) -> (Undurable<'a>, Option<PaceEvent>) {
         let event = self.end(when, outcome, row);
@@ -102,12 +102,12 @@ impl<'a> Permit<'a> {
     fn end(
         &mut self,
         when: Instant,
-        outcome: CallOutcome,
+        outcome: CallSignal,
         row: &mut RowRefusals,
     ) -> Option<PaceEvent> {
         let (gate, now) = (self.gate, when - self.gate.began);
         let (is_about_row, fraction) = match outcome {
-            CallOutcome::Throttled(_) | CallOutcome::BusyOrAway => {
+            CallSignal::Throttled(_) | CallSignal::BusyOrAway => {
                 (gate.refused(row), gate.fraction())
             }
             _ => (false, 0.0),
@@ -115,7 +115,7 @@ impl<'a> Permit<'a> {
         let mut controller = gate.controller.borrow_mut();
         let event = controller.call_ended(now, self.call, outcome, is_about_row, fraction);
         drop(controller);
-        if outcome == CallOutcome::Answered {
+        if outcome == CallSignal::Answered {
             gate.accepted(now);
         }
         gate.changed.notify_one();
@@ -141,7 +141,7 @@ impl Drop for Permit<'_> {
         if self.undurable.is_some() {
             self.end(
                 Instant::now(),
-                CallOutcome::Abandoned,
+                CallSignal::Abandoned,
                 &mut RowRefusals::default(),
             );
         }
@@ -252,9 +252,9 @@ impl Gate {
         }
     }
 
-    /// Like [`Self::permit`], for a row whose call has failed or was refused. While the service is down, a row that was never
-    /// tried goes first: it says more about the service, and this one may need its attempts once the service is back. So it
-    /// does after a refusal until others pass: only then it shows something if this row is refused again.
+    /// Like [`Self::permit`], for a row whose call has failed or was refused. While the service is down, untried rows
+    /// go first: they tell us more, and retried rows keep their attempts. They also go first after a refusal until others
+    /// pass: only then does another refusal of this row show anything.
     ///
     /// # Errors
     /// [`Closed`] once the run is stopping.
@@ -329,7 +329,7 @@ impl Gate {
 
     /// A call was accepted, which the controller knows already.
     fn accepted(&self, now: Duration) {
-        if self.controller.borrow().in_vain_for(now).is_zero() {
+        if self.controller.borrow().without_success_for(now).is_zero() {
             self.pauses_in_a_row.set(0);
         }
         let mut counts = self.counts.get();
@@ -432,8 +432,10 @@ impl Gate {
     }
 
     /// For how long, up to `when`, calls have been refused or have failed without any call that started since being accepted.
-    pub(crate) fn in_vain_for(&self, when: Instant) -> Duration {
-        self.controller.borrow().in_vain_for(when - self.began)
+    pub(crate) fn without_success_for(&self, when: Instant) -> Duration {
+        self.controller
+            .borrow()
+            .without_success_for(when - self.began)
     }
 
     /// The pace at `when`, if it has changed since the last time this was asked.

@@ -35,4 +35,4 @@ pub(crate) use retry::{Attempts, FailedAttempt, RetryPolicy};
 pub(crate) use shared::{PaceAsk, PaceReply};
 pub use types::Rate;
 pub use types::{Allowance, PaceLimits};
-pub(crate) use types::{CallOutcome, PaceEvent};
+pub(crate) use types::{CallSignal, PaceEvent};

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::tally::Tally;
-use super::types::{CallOutcome, PaceEvent};
+use super::types::{CallSignal, PaceEvent};
 
 /// The present pause. Times are seconds.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -137,18 +137,18 @@ impl Breaker {
     pub(super) fn ended(
         &mut self,
         now: Duration,
-        outcome: CallOutcome,
+        outcome: CallSignal,
         is_single: bool,
     ) -> Option<PaceEvent> {
         let is_failed = match outcome {
-            CallOutcome::Answered => false,
-            CallOutcome::Failed | CallOutcome::Unavailable | CallOutcome::TimedOut => true,
-            CallOutcome::BusyOrAway if is_single => {
+            CallSignal::Answered => false,
+            CallSignal::Failed | CallSignal::Unavailable | CallSignal::TimedOut => true,
+            CallSignal::BusyOrAway if is_single => {
                 // At the pace of single calls a bare 503 is hardly about a limit.
                 self.failed_in_a_row += 1;
                 return self.open_if_failing(now, outcome);
             }
-            CallOutcome::BusyOrAway | CallOutcome::Throttled(_) | CallOutcome::Abandoned => {
+            CallSignal::BusyOrAway | CallSignal::Throttled(_) | CallSignal::Abandoned => {
                 return None;
             }
         };
@@ -168,7 +168,7 @@ impl Breaker {
         self.open_if_failing(now, outcome)
     }
 
-    fn open_if_failing(&mut self, now: Duration, last: CallOutcome) -> Option<PaceEvent> {
+    fn open_if_failing(&mut self, now: Duration, last: CallSignal) -> Option<PaceEvent> {
         if self.failed_in_a_row < FAILED_IN_A_ROW {
             return None;
         }
@@ -192,8 +192,8 @@ impl Breaker {
 
 impl Outage {
     /// A single call was made.
-    fn tried(&mut self, now: Duration, outcome: CallOutcome) -> Option<PaceEvent> {
-        if outcome == CallOutcome::Answered {
+    fn tried(&mut self, now: Duration, outcome: CallSignal) -> Option<PaceEvent> {
+        if outcome == CallSignal::Answered {
             self.good += 1;
             let lasted = now.saturating_sub(self.since);
             return (self.good >= GOOD).then_some(PaceEvent::Up { lasted });
@@ -207,8 +207,8 @@ impl Outage {
         Some(self.waits(now, outcome))
     }
 
-    fn waits(&mut self, now: Duration, last: CallOutcome) -> PaceEvent {
-        let longest = if last == CallOutcome::Failed {
+    fn waits(&mut self, now: Duration, last: CallSignal) -> PaceEvent {
+        let longest = if last == CallSignal::Failed {
             WHILE_FAILING
         } else {
             LONGEST_WAIT

@@ -166,7 +166,7 @@ impl LimitSearch {
         self.refused = refused;
         self.is_rough = false;
         self.sustained = refused - self.unit();
-        self.settle(now);
+        self.narrow(now);
     }
 
     /// Whether this value is past the limit, in a look that is under way.
@@ -251,7 +251,7 @@ impl LimitSearch {
             (Stage::Holding(_), _) if !is_explained => {
                 // The held value was a little too much: a bucket takes its time to run empty.
                 self.sustained = pace / self.held_share / CLOSE;
-                self.settle(now);
+                self.narrow(now);
                 return false;
             }
             (_, measured) if !is_explained => {
@@ -301,7 +301,7 @@ impl LimitSearch {
             calls / lasts
         };
         self.refused = self.sustained;
-        self.settle(now);
+        self.narrow(now);
         Some(is_same)
     }
 
@@ -331,7 +331,7 @@ impl LimitSearch {
     fn measured_twice(&mut self, now: f64, limit: f64) {
         self.sustained = limit;
         self.refused = limit;
-        self.settle(now);
+        self.narrow(now);
     }
 
     /// The service accepted `rate` and refused at `pace`, which was more than it had sustained.
@@ -353,12 +353,12 @@ impl LimitSearch {
             self.set(f64::midpoint(self.sustained, self.refused));
             self.stage = Stage::ClosingIn;
         } else {
-            self.settle(now);
+            self.narrow(now);
         }
     }
 
     /// Holds just below the limit, or looks past it right away if it is only a guess.
-    fn settle(&mut self, now: f64) {
+    fn narrow(&mut self, now: f64) {
         self.refusals_in_a_row = 0;
         let near = if self.is_whole { 1.0 } else { NEAR };
         self.hold_at(now, self.sustained * near * self.held_share);

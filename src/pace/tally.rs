@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::search::{GENTLE, LimitSearch};
-use super::types::{Call, CallOutcome};
+use super::types::{Call, CallSignal};
 use crate::telemetry::pace;
 
 /// Counts of a stretch of time. Times are seconds.
@@ -64,10 +64,10 @@ pub(super) struct TalliedCall {
 
 impl Tally {
     /// Counts a call that ended, unless it was refused for its row's sake. Returns whether a step should follow immediately.
-    pub(super) fn note(&mut self, ended: TalliedCall, outcome: CallOutcome) -> bool {
+    pub(super) fn note(&mut self, ended: TalliedCall, outcome: CallSignal) -> bool {
         match outcome {
-            CallOutcome::Abandoned => false,
-            CallOutcome::Answered => {
+            CallSignal::Abandoned => false,
+            CallSignal::Answered => {
                 self.accepted += 1;
                 if ended.is_new {
                     self.accepted_level = self.accepted_level.max(ended.call.level);
@@ -75,11 +75,11 @@ impl Tally {
                 self.single_good |= ended.is_single;
                 ended.is_single
             }
-            CallOutcome::Throttled(_) | CallOutcome::BusyOrAway => {
+            CallSignal::Throttled(_) | CallSignal::BusyOrAway => {
                 self.refused(ended, outcome);
                 true
             }
-            CallOutcome::Failed | CallOutcome::Unavailable | CallOutcome::TimedOut => {
+            CallSignal::Failed | CallSignal::Unavailable | CallSignal::TimedOut => {
                 self.failed += 1;
                 self.single_failed |= ended.is_single;
                 ended.is_single
@@ -116,8 +116,8 @@ impl Tally {
         self.in_flight_used |= other.in_flight_used;
     }
 
-    fn refused(&mut self, ended: TalliedCall, outcome: CallOutcome) {
-        if let CallOutcome::Throttled(Some(wait)) = outcome {
+    fn refused(&mut self, ended: TalliedCall, outcome: CallSignal) {
+        if let CallSignal::Throttled(Some(wait)) = outcome {
             self.wait = self.wait.max(wait.as_secs_f64());
         }
         if self.refused == 0 || (self.refused_new == 0 && ended.is_new) {

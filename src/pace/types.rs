@@ -23,7 +23,7 @@ pub struct PaceLimits {
 
 /// How a call ended, as far as it matters for the pace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CallOutcome {
+pub(crate) enum CallSignal {
     /// The service did its work, whatever it said.
     Answered,
     /// It asked for fewer calls, and perhaps named a time to wait.

@@ -368,7 +368,7 @@ pub(crate) enum CancelReason {
 
 impl CancelReason {
     /// Whether the system or a service manager asks the process to end, and may kill it soon.
-    pub(crate) const fn hurries(self) -> bool {
+    pub(crate) const fn is_urgent(self) -> bool {
         matches!(self, Self::Terminated | Self::HungUp)
     }
 

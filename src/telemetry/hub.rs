@@ -200,9 +200,9 @@ impl Counts {
             Event::RowLeft(_) => self.rows.unfinished += 1,
             Event::RowsWritten { rows } => self.rows.written += rows,
             Event::OutputFailed => self.state.output_failed = true,
-            Event::DrainBegan { reason, .. } => self.state.terminated |= reason.hurries(),
+            Event::DrainBegan { reason, .. } => self.state.terminated |= reason.is_urgent(),
             Event::CancelBegan(reason) => {
-                self.state.terminated |= reason.hurries();
+                self.state.terminated |= reason.is_urgent();
                 // A bug in rescore outranks any earlier reason: nothing may hide it.
                 if self.cancelled.is_none() || *reason == CancelReason::Internal {
                     self.cancelled = Some(*reason);

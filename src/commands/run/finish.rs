@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::files::{Files, PartState, RunPart};
-use super::ledger::{explain, patience, recorder, settle};
+use super::ledger::{close, explain, patience, recorder};
 use super::prepare::PreparedRun;
 use crate::analysis::RowTally;
 use crate::base::error::{Error, Exit, Result};
@@ -46,7 +46,7 @@ pub(super) fn finish(
     let is_remembered = ledger.is_some() && run.lock.is_some();
     let error = ended.error.take();
     let error = error.map(|error| explain(error, is_remembered, &counts));
-    let left = ledger.as_ref().map(|ledger| settle(ledger, &counts));
+    let left = ledger.as_ref().map(|ledger| close(ledger, &counts));
     let input = std::mem::take(&mut ended.input);
     let is_all = files.selection.is_everything() || counts.state.input_end == Some(InputEnd::Whole);
     let tally = ended.tally.take();

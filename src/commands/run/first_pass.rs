@@ -15,7 +15,7 @@ use crate::commands::files::refuse_outdated;
 use crate::commands::inputs::{open_users, path_of, read_ahead};
 use crate::fields::{Finding, Noticed};
 use crate::input::{Opened, Reader, ReaderSettings};
-use crate::ledger::{KnownOutcome, LedgerFacts, Lookup};
+use crate::ledger::{KnownResult, LedgerFacts, Lookup};
 use crate::observe::{count, counted};
 use crate::row::RowNumber;
 use crate::row_state::{RowBatch, RowState, look_up};
@@ -293,8 +293,8 @@ impl FirstPass {
             }
             counts.again += u64::from(found.passed_over.is_some());
             match found.known {
-                Some(KnownOutcome::Answer(_)) => counts.known += 1,
-                Some(KnownOutcome::Failure(_)) => counts.failed_before += 1,
+                Some(KnownResult::Answer(_)) => counts.known += 1,
+                Some(KnownResult::Failure(_)) => counts.failed_before += 1,
                 None if self.calls.contains(&key.fingerprint()) => result.duplicates += 1,
                 None => {
                     result.calls += 1;

@@ -201,8 +201,8 @@ pub(super) fn explain(error: Error, is_remembered: bool, counts: &Counts) -> Err
 }
 
 /// Waits until everything in the ledger is durable, once its writer is gone. Returns its state.
-pub(super) fn settle(ledger: &RunningLedger, counts: &Counts) -> LedgerLeft {
-    ledger.settle(patience(counts));
+pub(super) fn close(ledger: &RunningLedger, counts: &Counts) -> LedgerLeft {
+    ledger.wait_until_stored(patience(counts));
     let path = ledger.path().to_owned();
     if ledger.is_gone() {
         LedgerLeft::Gone

@@ -8,7 +8,7 @@ use super::harness::*;
 use crate::engine::{directory, ledger};
 use crate::ledger::tests::faults::StoreFaults;
 use crate::ledger::{
-    ClaimResult, LedgerWriter, OpenLedger, Outcome, RequestHasher, RunningLedger, Unanswered,
+    ClaimResult, LedgerWriter, OpenLedger, PaidResult, RequestHasher, RunningLedger, Unanswered,
     Urgency,
 };
 use crate::service::{ApiKeys, read_kept};
@@ -107,7 +107,7 @@ impl OtherRun {
         let body = r#"{"transaction_id":"another-run","summary":{"risk_score":1}}"#;
         let answer = read_kept(body.as_bytes(), &[], &ApiKeys::default()).unwrap();
         let verdict = Verdict::Scored(answer, None);
-        let outcome = Outcome::Answer(Bytes::from_static(body.as_bytes()));
+        let outcome = PaidResult::Answer(Bytes::from_static(body.as_bytes()));
         let (kept, writer) =
             elsewhere(async move || (writer.keep(key, outcome, &verdict).await, writer));
         assert!(kept.is_ok());

@@ -10,7 +10,7 @@ pub(super) use tokio::sync::mpsc;
 pub(super) use tokio::time::{Instant, sleep, sleep_until};
 
 pub(super) use crate::base::error::{Error, Exit};
-pub(super) use crate::engine::parts::{RowCall, RowOutcome};
+pub(super) use crate::engine::parts::{RowCall, ScoredRow};
 pub(super) use crate::engine::{Engine, Fixture, Read, Stop, WindowSize, Write, run};
 pub(super) use crate::pace::Rate;
 pub(super) use crate::row::RowNumber;
@@ -23,7 +23,7 @@ pub(super) use crate::telemetry::hub::{Events, Observer};
 pub(super) use crate::telemetry::pace::Limit;
 pub(super) use crate::verdict::{Failure, Reason, Verdict};
 
-use crate::ledger::{LookupResult, RequestKey, WorkerNumber};
+use crate::ledger::{LeaseGeneration, LookupResult, RequestKey};
 use crate::pace::Closed;
 use crate::row::{RawRow, Span};
 use crate::service::scripted::MadeCall;
@@ -78,18 +78,18 @@ pub(super) fn with_rows(
 
 impl Engine<Scripted> {
     /// Scores a row as soon as a call may start.
-    pub(super) async fn outcome(&self, row: u64) -> RowOutcome {
+    pub(super) async fn outcome(&self, row: u64) -> ScoredRow {
         let number = (1..row).fold(RowNumber::FIRST, |number, _| number.next());
         let call = RowCall {
             row: number,
             body: Scripted::body(row),
             key: RequestKey::of_row(row),
             taken_over: false,
-            worker: WorkerNumber::default(),
+            lease: LeaseGeneration::default(),
         };
         match self.gate.permit().await {
             Ok(permit) => self.score(call, permit).await,
-            Err(Closed) => RowOutcome {
+            Err(Closed) => ScoredRow {
                 row: number,
                 verdict: None,
                 stop: None,
@@ -100,7 +100,7 @@ impl Engine<Scripted> {
     /// The outlines of rows that are scored at the same time.
     pub(super) async fn outlines(&self, rows: impl Iterator<Item = u64>) -> Vec<String> {
         let outcomes = join_all(rows.map(|row| self.outcome(row))).await;
-        outcomes.iter().map(RowOutcome::outline).collect()
+        outcomes.iter().map(ScoredRow::outline).collect()
     }
 
     pub(super) fn counts(&self) -> Counts {
@@ -114,7 +114,7 @@ impl Engine<Scripted> {
     }
 }
 
-impl RowOutcome {
+impl ScoredRow {
     /// The answer's transaction or the failure's reason; `-` for a row that is left. A stop follows after a `!`.
     pub(super) fn outline(&self) -> String {
         let verdict = match &self.verdict {

@@ -45,7 +45,7 @@ fn an_answer_costs_few_bytes_and_a_group_few_statements_that_are_parsed_once() {
         let key = |request: u64| hasher.key(&request.to_le_bytes());
         let record = |request| Record {
             key: key(request),
-            outcome: Outcome::Answer(vec![b'x'; length].into()),
+            outcome: PaidResult::Answer(vec![b'x'; length].into()),
             at: crate::ledger::settings::now(),
         };
         let before = written();

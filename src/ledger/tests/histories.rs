@@ -92,7 +92,7 @@ impl Model {
     fn is_right(&self, request: u64, found: &LookupResult) -> bool {
         match self.known.get(&request) {
             None => found.known.is_none(),
-            Some(None) => matches!(found.known, Some(KnownOutcome::Failure(_))),
+            Some(None) => matches!(found.known, Some(KnownResult::Failure(_))),
             Some(digits) => score(found) == *digits,
         }
     }
@@ -310,7 +310,7 @@ fn check_failures(path: &Path) {
             panic!("one")
         };
         assert!(
-            matches!(found, ClaimResult::Known(found) if matches!(found.known, Some(KnownOutcome::Failure(_))))
+            matches!(found, ClaimResult::Known(found) if matches!(found.known, Some(KnownResult::Failure(_))))
         );
     }
     let mut retry = Run::start(path, "b.csv", Reuse::Retry).unwrap();
@@ -323,7 +323,7 @@ fn check_failures(path: &Path) {
     let retry = Run::start(path, "b.csv", Reuse::Retry).unwrap();
     assert!(matches!(
         retry.look_up(&[1])[0].known,
-        Some(KnownOutcome::Failure(_))
+        Some(KnownResult::Failure(_))
     ));
 }
 
@@ -570,7 +570,7 @@ fn check_distrust(path: &Path) {
         assert_eq!(scores[2..], [None; 8]);
         assert!(found.iter().all(|found| found.passed_over.is_none()));
         let kept = run.look_up(&[old_failure, stored_after]);
-        assert!(matches!(kept[0].known, Some(KnownOutcome::Failure(_))));
+        assert!(matches!(kept[0].known, Some(KnownResult::Failure(_))));
         assert_eq!(score(&kept[1]), Some(stored_after));
     }
     // They can be asked and answered again.

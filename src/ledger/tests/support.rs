@@ -6,7 +6,7 @@ pub(super) use std::time::Duration;
 
 pub(super) use bytes::Bytes;
 
-pub(super) use crate::ledger::answers::{KnownOutcome, LookupResult, Outcome, ReadAnswer};
+pub(super) use crate::ledger::answers::{KnownResult, LookupResult, PaidResult, ReadAnswer};
 pub(super) use crate::ledger::key::RequestHasher;
 pub(super) use crate::ledger::open::{LedgerFacts, OpenLedger};
 pub(super) use crate::ledger::runs::{ClaimResult, Group, Record, RunEnd, Unanswered};
@@ -163,13 +163,13 @@ impl Run {
     }
 
     /// Stores outcomes as of now, in one group.
-    pub(super) fn keep(&mut self, outcomes: &[(u64, Outcome)]) {
+    pub(super) fn keep(&mut self, outcomes: &[(u64, PaidResult)]) {
         let group = self.answers(outcomes);
         self.write(&group).unwrap();
     }
 
-    pub(super) fn answers(&self, outcomes: &[(u64, Outcome)]) -> Group {
-        let record = |(request, outcome): &(u64, Outcome)| Record {
+    pub(super) fn answers(&self, outcomes: &[(u64, PaidResult)]) -> Group {
+        let record = |(request, outcome): &(u64, PaidResult)| Record {
             key: self.key(*request),
             outcome: outcome.clone(),
             at: settings::now(),
@@ -187,7 +187,7 @@ impl Run {
     }
 
     /// Distrusts what it has stored about these requests, and stores these outcomes in the same group.
-    pub(super) fn distrust(&mut self, requests: &[u64], outcomes: &[(u64, Outcome)]) {
+    pub(super) fn distrust(&mut self, requests: &[u64], outcomes: &[(u64, PaidResult)]) {
         let requests = requests.iter().map(|it| self.key(*it).fingerprint());
         let group = Group {
             distrusted: requests.collect(),
@@ -220,18 +220,18 @@ impl Run {
 }
 
 /// An answer with this score.
-pub(super) fn answer(score: u64) -> Outcome {
-    Outcome::Answer(Bytes::from(score.to_string()))
+pub(super) fn answer(score: u64) -> PaidResult {
+    PaidResult::Answer(Bytes::from(score.to_string()))
 }
 
-pub(super) fn failure() -> Outcome {
-    Outcome::Failure(Failure::new(Reason::NoAnswer, "timed out"))
+pub(super) fn failure() -> PaidResult {
+    PaidResult::Failure(Failure::new(Reason::NoAnswer, "timed out"))
 }
 
 /// The score that is known.
 pub(super) fn score(found: &LookupResult) -> Option<u64> {
     match &found.known {
-        Some(KnownOutcome::Answer(answer)) => answer.score.digits().parse().ok(),
+        Some(KnownResult::Answer(answer)) => answer.score.digits().parse().ok(),
         _ => None,
     }
 }

@@ -2,7 +2,7 @@
 
 use super::models::{Model, Queue, Work};
 use super::rows::Row;
-use crate::pace::types::CallOutcome;
+use crate::pace::types::CallSignal;
 
 /// Functions in a cloud: each call needs an instance, a new one takes its time to start, and there are at most so many.
 pub(super) struct Instances {
@@ -29,18 +29,18 @@ impl Instances {
 }
 
 impl Model for Instances {
-    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
+    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (CallSignal, f64) {
         self.free.retain(|free| *free + IDLE > now);
         let time = self.work.time(random);
         if let Some(free) = self.free.iter_mut().find(|free| **free <= now) {
             *free = now + time;
-            return (CallOutcome::Answered, time);
+            return (CallSignal::Answered, time);
         }
         if self.free.len() >= self.most {
-            return (CallOutcome::Throttled(None), self.work.refusal(random));
+            return (CallSignal::Throttled(None), self.work.refusal(random));
         }
         self.free.push(now + self.cold + time);
-        (CallOutcome::Answered, self.cold + time)
+        (CallSignal::Answered, self.cold + time)
     }
 
     fn allows(&self, _: f64) -> f64 {
@@ -110,7 +110,7 @@ impl Adaptive {
 }
 
 impl Model for Adaptive {
-    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
+    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (CallSignal, f64) {
         self.update(now);
         self.busy.retain(|ends| *ends > now);
         let most = if self.least == 0.0 {
@@ -119,7 +119,7 @@ impl Model for Adaptive {
             self.limit as usize
         };
         if self.busy.len() >= most {
-            return (CallOutcome::BusyOrAway, 0.001);
+            return (CallSignal::BusyOrAway, 0.001);
         }
         let (outcome, time) = self.queue.call(now, row, random);
         self.busy.push(now + time);

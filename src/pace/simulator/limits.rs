@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::models::{Hint, Model, USUAL, Work, refused};
 use super::rows::Row;
-use crate::pace::types::{Allowance, CallOutcome};
+use crate::pace::types::{Allowance, CallSignal};
 
 /// A bucket that fills at a rate; each call takes one token.
 pub(super) struct TokenBucket {
@@ -37,7 +37,7 @@ impl TokenBucket {
 }
 
 impl Model for TokenBucket {
-    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
+    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (CallSignal, f64) {
         let rate = self.allows(now);
         self.tokens = (self.tokens + (now - self.at) * rate).min(self.burst);
         self.at = now;
@@ -45,7 +45,7 @@ impl Model for TokenBucket {
             return (refused(self.hint, 1.0 / rate), self.work.refusal(random));
         }
         self.tokens -= 1.0;
-        (CallOutcome::Answered, self.work.time(random))
+        (CallSignal::Answered, self.work.time(random))
     }
 
     fn allows(&self, now: f64) -> f64 {
@@ -95,7 +95,7 @@ impl FixedWindow {
 }
 
 impl Model for FixedWindow {
-    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
+    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (CallSignal, f64) {
         let window = (now / self.seconds) as u64;
         if window > self.window {
             self.window = window;
@@ -106,7 +106,7 @@ impl Model for FixedWindow {
             return (refused(self.hint, back), self.work.refusal(random));
         }
         self.used += 1;
-        (CallOutcome::Answered, self.work.time(random))
+        (CallSignal::Answered, self.work.time(random))
     }
 
     fn allows(&self, _: f64) -> f64 {
@@ -150,7 +150,7 @@ impl SlidingCounter {
 }
 
 impl Model for SlidingCounter {
-    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
+    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (CallSignal, f64) {
         let window = (now / self.seconds) as u64;
         if window > self.window {
             let is_next = window == self.window + 1;
@@ -160,10 +160,10 @@ impl Model for SlidingCounter {
         }
         let part = 1.0 - (now / self.seconds - window as f64);
         if self.before * part + self.now + 1.0 > self.calls {
-            return (CallOutcome::Throttled(None), USUAL.refusal(random));
+            return (CallSignal::Throttled(None), USUAL.refusal(random));
         }
         self.now += 1.0;
-        (CallOutcome::Answered, USUAL.time(random))
+        (CallSignal::Answered, USUAL.time(random))
     }
 
     fn allows(&self, _: f64) -> f64 {
@@ -192,16 +192,16 @@ impl Default for Replicas {
 }
 
 impl Model for Replicas {
-    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
+    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (CallSignal, f64) {
         let which = random.usize(..4);
         let grown = (now - self.at[which]) * REPLICA_RATE;
         self.tokens[which] = (self.tokens[which] + grown).min(REPLICA_BURST);
         self.at[which] = now;
         if self.tokens[which] < 1.0 {
-            return (CallOutcome::Throttled(None), 0.01);
+            return (CallSignal::Throttled(None), 0.01);
         }
         self.tokens[which] -= 1.0;
-        (CallOutcome::Answered, USUAL.time(random))
+        (CallSignal::Answered, USUAL.time(random))
     }
 
     fn allows(&self, _: f64) -> f64 {
@@ -266,7 +266,7 @@ impl Model for LimitReq {
         self.jitter / self.rate * random.f64()
     }
 
-    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
+    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (CallSignal, f64) {
         let milliseconds = (now * 1e3) as u64;
         let leaked = (milliseconds - self.last) as f64 * self.rate / 1e3;
         let excess = (self.excess - leaked + 1.0).max(0.0);
@@ -276,7 +276,7 @@ impl Model for LimitReq {
         };
         // Allows for rounding.
         if excess > most + 1e-6 {
-            return (CallOutcome::Throttled(None), REFUSAL);
+            return (CallSignal::Throttled(None), REFUSAL);
         }
         self.excess = excess;
         self.last = milliseconds;
@@ -285,7 +285,7 @@ impl Model for LimitReq {
         } else {
             0.0
         };
-        (CallOutcome::Answered, waits + self.work.time(random))
+        (CallSignal::Answered, waits + self.work.time(random))
     }
 
     fn allows(&self, _: f64) -> f64 {

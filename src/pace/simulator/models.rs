@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 use std::time::Duration;
 
 use super::rows::Row;
-use crate::pace::types::{Allowance, CallOutcome};
+use crate::pace::types::{Allowance, CallSignal};
 
 /// A service. Times are seconds since the simulation started.
 pub(super) trait Model {
@@ -15,7 +15,7 @@ pub(super) trait Model {
     }
 
     /// What becomes of a call for this row that arrives at `now`, and how long the answer takes.
-    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64);
+    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (CallSignal, f64);
 
     /// Calls a second that a caller who knew everything would get at `now`.
     fn allows(&self, now: f64) -> f64;
@@ -74,8 +74,8 @@ pub(super) enum Hint {
     RetryAfter,
 }
 
-pub(super) fn refused(hint: Hint, back: f64) -> CallOutcome {
-    CallOutcome::Throttled(match hint {
+pub(super) fn refused(hint: Hint, back: f64) -> CallSignal {
+    CallSignal::Throttled(match hint {
         Hint::None => None,
         Hint::RetryAfter => Some(Duration::from_secs_f64(back.ceil().max(1.0))),
     })
@@ -89,8 +89,8 @@ pub(super) struct NoLimit {
 }
 
 impl Model for NoLimit {
-    fn call(&mut self, _: f64, _: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
-        (CallOutcome::Answered, self.work.time(random))
+    fn call(&mut self, _: f64, _: Row, random: &mut fastrand::Rng) -> (CallSignal, f64) {
+        (CallSignal::Answered, self.work.time(random))
     }
 
     fn allows(&self, _: f64) -> f64 {
@@ -106,9 +106,9 @@ pub(super) struct Cache {
 }
 
 impl Model for Cache {
-    fn call(&mut self, _: f64, _: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
+    fn call(&mut self, _: f64, _: Row, random: &mut fastrand::Rng) -> (CallSignal, f64) {
         let work = if random.bool() { self.hit } else { self.miss };
-        (CallOutcome::Answered, work.time(random))
+        (CallSignal::Answered, work.time(random))
     }
 
     fn allows(&self, _: f64) -> f64 {
@@ -139,19 +139,19 @@ impl Concurrency {
 }
 
 impl Model for Concurrency {
-    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
+    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (CallSignal, f64) {
         let arrives = now + self.wire / 2.0;
         // The caller's clock counts nanoseconds.
         self.busy.retain(|leaves| *leaves > arrives + 1e-8);
         if self.busy.len() >= self.calls {
             return (
-                CallOutcome::Throttled(None),
+                CallSignal::Throttled(None),
                 self.wire + self.work.refusal(random),
             );
         }
         let time = self.work.time(random);
         self.busy.push(arrives + time);
-        (CallOutcome::Answered, self.wire + time)
+        (CallSignal::Answered, self.wire + time)
     }
 
     /// What all the calls in flight that it allows can do.
@@ -188,20 +188,20 @@ impl Queue {
 pub(super) const TIMEOUT: f64 = 30.0;
 
 impl Model for Queue {
-    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
+    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (CallSignal, f64) {
         let time = self.work.time(random);
         let mut first = self.workers.peek_mut().unwrap();
         let begins = (first.0 as f64 / 1e9).max(now);
         if begins > now + self.longest {
-            return (CallOutcome::BusyOrAway, 0.001);
+            return (CallSignal::BusyOrAway, 0.001);
         }
         let free = begins + time;
         *first = Reverse((free * 1e9) as u64);
         let latency = free - now;
         if latency > TIMEOUT {
-            return (CallOutcome::TimedOut, TIMEOUT);
+            return (CallSignal::TimedOut, TIMEOUT);
         }
-        (CallOutcome::Answered, latency)
+        (CallSignal::Answered, latency)
     }
 
     fn allows(&self, _: f64) -> f64 {

@@ -9,7 +9,7 @@ use super::rows::{Row, Rows};
 use super::shared::Row as PaceRow;
 use crate::pace::controller::Controller;
 use crate::pace::shared::{PaceAsk, PaceReply};
-use crate::pace::types::{Admission, Allowance, Call, CallOutcome, PaceEvent};
+use crate::pace::types::{Admission, Allowance, Call, CallSignal, PaceEvent};
 
 /// What was seen in a run.
 #[derive(Debug, Default)]
@@ -65,7 +65,7 @@ struct Out {
     who: usize,
     row: Row,
     call: Call,
-    outcome: CallOutcome,
+    outcome: CallSignal,
     /// What the answer's headers say.
     allowance: Option<Allowance>,
 }
@@ -279,7 +279,7 @@ impl World<'_> {
             match program.controller.admit(now) {
                 Admission::Admitted(call) => {
                     let row = program.rows.take(now);
-                    let outcome = CallOutcome::Abandoned;
+                    let outcome = CallSignal::Abandoned;
                     let slot = self.calls.begin(Out {
                         who,
                         row,
@@ -317,7 +317,7 @@ impl World<'_> {
         let second = now.as_secs() as usize;
         if is_refused(outcome) {
             self.seen.refused += 1;
-        } else if outcome == CallOutcome::Answered && second < self.seen.accepted.len() {
+        } else if outcome == CallSignal::Answered && second < self.seen.accepted.len() {
             self.seen.accepted[second] += 1;
         }
         let at = now + Duration::from_secs_f64(time);
@@ -352,7 +352,7 @@ impl World<'_> {
             rows.again(row, now, own, self.random.f64());
         } else {
             let _ = controller.call_ended(now, call, outcome, false, fraction);
-            if outcome == CallOutcome::Answered {
+            if outcome == CallSignal::Answered {
                 rows.was_accepted(row);
             } else {
                 rows.is_done(row);
@@ -363,6 +363,6 @@ impl World<'_> {
     }
 }
 
-const fn is_refused(outcome: CallOutcome) -> bool {
-    matches!(outcome, CallOutcome::Throttled(_) | CallOutcome::BusyOrAway)
+const fn is_refused(outcome: CallSignal) -> bool {
+    matches!(outcome, CallSignal::Throttled(_) | CallSignal::BusyOrAway)
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::models::{Hint, Model, TIMEOUT, refused};
 use super::rows::Row;
-use crate::pace::types::{Allowance, CallOutcome};
+use crate::pace::types::{Allowance, CallSignal};
 
 /// A service with something before it.
 pub(super) struct Wrapped<M> {
@@ -79,7 +79,7 @@ impl<M: Model> Model for Wrapped<M> {
         }
     }
 
-    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
+    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (CallSignal, f64) {
         match self.by {
             Wrapper::BadRow(bad) if row == bad => return (refused(Hint::None, 0.0), BRIEF),
             Wrapper::AtRandom(share, hint) if random.f64() < share => {
@@ -87,14 +87,14 @@ impl<M: Model> Model for Wrapped<M> {
             }
             Wrapper::Outage(away, from, to) if (from..to).contains(&now) => {
                 return match away {
-                    Away::Failing => (CallOutcome::Failed, BRIEF),
-                    Away::Hanging => (CallOutcome::TimedOut, TIMEOUT),
-                    Away::Refusing => (CallOutcome::Throttled(None), BRIEF),
+                    Away::Failing => (CallSignal::Failed, BRIEF),
+                    Away::Hanging => (CallSignal::TimedOut, TIMEOUT),
+                    Away::Refusing => (CallSignal::Throttled(None), BRIEF),
                 };
             }
             Wrapper::BrownOut(every, lasts) if now % every > every - lasts => {
                 if random.f64() < 0.1 {
-                    return (CallOutcome::Failed, BRIEF);
+                    return (CallSignal::Failed, BRIEF);
                 }
                 let (how, time) = self.service.call(now, row, random);
                 return (how, time * 4.0);
@@ -115,7 +115,7 @@ impl<M: Model> Model for Wrapped<M> {
         }
         let (how, time) = self.service.call(now, row, random);
         match (self.by, how) {
-            (Wrapper::Blocks(seconds, penalty, hint), CallOutcome::Throttled(_)) => {
+            (Wrapper::Blocks(seconds, penalty, hint), CallSignal::Throttled(_)) => {
                 let is_again = penalty == Penalty::Doubles && now < self.until + self.block * 10.0;
                 self.block = if is_again {
                     (self.block * 2.0).min(600.0)
@@ -126,7 +126,7 @@ impl<M: Model> Model for Wrapped<M> {
                 (refused(hint, self.block), time)
             }
             (Wrapper::Far(wire), how) => (how, time + wire / 2.0),
-            (Wrapper::Bare503, CallOutcome::Throttled(_)) => (CallOutcome::BusyOrAway, time),
+            (Wrapper::Bare503, CallSignal::Throttled(_)) => (CallSignal::BusyOrAway, time),
             (_, how) => (how, time),
         }
     }
@@ -155,7 +155,7 @@ impl Model for Box<dyn Model> {
         (**self).way(random)
     }
 
-    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
+    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (CallSignal, f64) {
         (**self).call(now, row, random)
     }
 

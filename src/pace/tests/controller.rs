@@ -16,7 +16,7 @@ use proptest::prelude::*;
 
 use crate::pace::controller::Controller;
 use crate::pace::types::Rate;
-use crate::pace::types::{Admission, Allowance, Call, CallOutcome, PaceEvent, PaceLimits};
+use crate::pace::types::{Admission, Allowance, Call, CallSignal, PaceEvent, PaceLimits};
 use crate::telemetry::pace::Limit;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -38,19 +38,19 @@ enum Step {
     /// Time passes.
     Wait(u64),
     /// This one of the calls that are out ends, a millisecond later.
-    End(usize, CallOutcome, f64),
+    End(usize, CallSignal, f64),
     /// Headers say what is left.
     Allowed(u64, u64),
 }
 
-fn outcome() -> impl Strategy<Value = CallOutcome> {
+fn outcome() -> impl Strategy<Value = CallSignal> {
     prop_oneof![
-        8 => Just(CallOutcome::Answered),
-        2 => prop::option::of(0_u64..100).prop_map(|wait| CallOutcome::Throttled(wait.map(Duration::from_secs))),
-        1 => Just(CallOutcome::Failed),
-        1 => Just(CallOutcome::Unavailable),
-        1 => Just(CallOutcome::TimedOut),
-        1 => Just(CallOutcome::Abandoned),
+        8 => Just(CallSignal::Answered),
+        2 => prop::option::of(0_u64..100).prop_map(|wait| CallSignal::Throttled(wait.map(Duration::from_secs))),
+        1 => Just(CallSignal::Failed),
+        1 => Just(CallSignal::Unavailable),
+        1 => Just(CallSignal::TimedOut),
+        1 => Just(CallSignal::Abandoned),
     ]
 }
 
@@ -139,7 +139,7 @@ impl World {
     fn goes_on(&mut self) {
         for call in std::mem::take(&mut self.out) {
             self.controller
-                .call_ended(self.now, call, CallOutcome::Answered, false, 0.0);
+                .call_ended(self.now, call, CallSignal::Answered, false, 0.0);
         }
         for _ in 0..1_000 {
             match self.controller.admit(self.now) {
@@ -221,7 +221,7 @@ impl Calls {
     }
 
     /// Makes a call as soon as it may start. It takes 50 ms and ends with this outcome.
-    fn call(&mut self, outcome: CallOutcome) -> Option<PaceEvent> {
+    fn call(&mut self, outcome: CallSignal) -> Option<PaceEvent> {
         loop {
             match self.controller.admit(self.now) {
                 Admission::Admitted(call) => {
@@ -237,7 +237,7 @@ impl Calls {
 
     fn answer(&mut self, times: usize) {
         for _ in 0..times {
-            self.call(CallOutcome::Answered);
+            self.call(CallSignal::Answered);
         }
     }
 
@@ -312,9 +312,9 @@ fn half_of_the_calls_failing_is_no_outage_and_nine_in_ten_are() {
         let mut calls = Calls::new(&limits(Rate::PerSecond(500.0), 64));
         let is_down = (0..500).any(|_| {
             calls.call(if random.u32(..100) < percent {
-                CallOutcome::Failed
+                CallSignal::Failed
             } else {
-                CallOutcome::Answered
+                CallSignal::Answered
             });
             calls.controller.is_down()
         });
@@ -330,18 +330,18 @@ fn a_service_that_is_down_is_tried_ever_more_rarely_until_patience_ends() {
     });
     calls.answer(1);
     for _ in 0..9 {
-        assert_eq!(calls.call(CallOutcome::Unavailable), None);
+        assert_eq!(calls.call(CallSignal::Unavailable), None);
     }
     for (outcome, wait) in [
-        (CallOutcome::Unavailable, 5),
-        (CallOutcome::Unavailable, 10),
-        (CallOutcome::BusyOrAway, 20),
+        (CallSignal::Unavailable, 5),
+        (CallSignal::Unavailable, 10),
+        (CallSignal::BusyOrAway, 20),
         // It answers, so it is tried more often.
-        (CallOutcome::Failed, 10),
-        (CallOutcome::Unavailable, 60),
-        (CallOutcome::Unavailable, 60),
+        (CallSignal::Failed, 10),
+        (CallSignal::Unavailable, 60),
+        (CallSignal::Unavailable, 60),
         // Patience counts from the first failed call.
-        (CallOutcome::Unavailable, 34),
+        (CallSignal::Unavailable, 34),
     ] {
         let Some(PaceEvent::Down { next, .. }) = calls.call(outcome) else {
             panic!("it is down");
@@ -357,20 +357,23 @@ fn refusals_and_an_outage_count_together_until_patience_ends() {
         ..limits(Rate::PerSecond(40.0), 20)
     });
     calls.answer(1);
-    calls.call(CallOutcome::Throttled(Some(Duration::from_secs(40))));
+    calls.call(CallSignal::Throttled(Some(Duration::from_secs(40))));
     let first = calls.now;
     while !calls.controller.is_down() {
-        calls.call(CallOutcome::Unavailable);
+        calls.call(CallSignal::Unavailable);
     }
     // The wait after the third would end later.
     for _ in 0..3 {
-        calls.call(CallOutcome::Unavailable);
+        calls.call(CallSignal::Unavailable);
     }
-    let waited = calls.controller.in_vain_for(calls.now);
+    let waited = calls.controller.without_success_for(calls.now);
     assert_eq!(waited, calls.now - first);
     assert!((60.0..60.2).contains(&waited.as_secs_f64()), "{waited:?}");
     calls.answer(1);
-    assert_eq!(calls.controller.in_vain_for(calls.now), Duration::ZERO);
+    assert_eq!(
+        calls.controller.without_success_for(calls.now),
+        Duration::ZERO
+    );
 }
 
 #[test]
@@ -379,7 +382,7 @@ fn single_calls_that_get_a_bare_503_show_an_outage_in_the_end() {
     calls.answer(1);
     let mut pauses = Vec::new();
     while !calls.controller.is_down() {
-        match calls.call(CallOutcome::BusyOrAway) {
+        match calls.call(CallSignal::BusyOrAway) {
             Some(PaceEvent::Paused(pause)) => pauses.push(pause.length.as_secs_f64()),
             event => assert!(matches!(event, Some(PaceEvent::Down { .. })), "{event:?}"),
         }
@@ -399,9 +402,9 @@ fn with_an_unlimited_rate_refusals_do_not_lower_the_calls_in_flight() {
         calls.now += MILLISECOND * 50;
         for (nth, call) in out.into_iter().enumerate() {
             let how = if nth < 10 {
-                CallOutcome::Answered
+                CallSignal::Answered
             } else {
-                CallOutcome::Throttled(Some(Duration::from_secs(1)))
+                CallSignal::Throttled(Some(Duration::from_secs(1)))
             };
             calls
                 .controller
@@ -421,11 +424,11 @@ fn a_service_that_is_back_is_called_at_half_the_pace() {
     }
     let before = calls.now;
     while !calls.controller.is_down() {
-        calls.call(CallOutcome::Unavailable);
+        calls.call(CallSignal::Unavailable);
     }
-    calls.call(CallOutcome::Unavailable);
+    calls.call(CallSignal::Unavailable);
     calls.answer(2);
-    let up = calls.call(CallOutcome::Answered);
+    let up = calls.call(CallSignal::Answered);
     assert!(matches!(up, Some(PaceEvent::Up { .. })), "{up:?}");
     let waited = calls.now - before;
     assert!(waited >= Duration::from_secs(15), "5 s and 10 s");

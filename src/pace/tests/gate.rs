@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::pace::gate::{Gate, Permit, Undurable};
 use crate::pace::retry::RowRefusals;
-use crate::pace::types::{CallOutcome, PaceEvent, PaceLimits};
+use crate::pace::types::{CallSignal, PaceEvent, PaceLimits};
 use crate::telemetry::pace::Limit;
 
 fn gate(in_flight: usize, rate: &str) -> Gate {
@@ -26,7 +26,7 @@ async fn immediately<T>(future: impl Future<Output = T>) -> Option<T> {
 }
 
 /// Ends a call now. What is left of its permit, until its answer is durable, and what followed.
-fn end(permit: Permit<'_>, outcome: CallOutcome) -> (Undurable<'_>, Option<PaceEvent>) {
+fn end(permit: Permit<'_>, outcome: CallSignal) -> (Undurable<'_>, Option<PaceEvent>) {
     permit.finish(Instant::now(), outcome, &mut RowRefusals::default())
 }
 
@@ -37,11 +37,11 @@ async fn permits_are_as_many_as_calls_may_be_in_flight_and_twice_with_answers_th
     let first = gate.permit().await.unwrap();
     let second = gate.permit().await.unwrap();
     assert!(immediately(gate.permit()).await.is_none());
-    let first = end(first, CallOutcome::Answered).0;
-    let second = end(second, CallOutcome::Answered).0;
+    let first = end(first, CallSignal::Answered).0;
+    let second = end(second, CallSignal::Answered).0;
     let _third = immediately(gate.permit()).await.unwrap().unwrap();
     let fourth = immediately(gate.permit()).await.unwrap().unwrap();
-    let _fourth = end(fourth, CallOutcome::Answered).0;
+    let _fourth = end(fourth, CallSignal::Answered).0;
     assert!(immediately(gate.permit()).await.is_none());
     drop((first, second));
     assert!(immediately(gate.permit()).await.is_some());
@@ -52,7 +52,7 @@ async fn a_pause_holds_all_calls_and_then_one_goes_first() {
     let gate = gate(4, "unlimited");
     let asked = Some(Duration::from_secs(30));
     let (permit, began) = (gate.permit().await.unwrap(), Instant::now());
-    let (_, event) = end(permit, CallOutcome::Throttled(asked));
+    let (_, event) = end(permit, CallSignal::Throttled(asked));
     let Some(PaceEvent::Paused(pause)) = event else {
         panic!("{event:?}");
     };
@@ -60,16 +60,16 @@ async fn a_pause_holds_all_calls_and_then_one_goes_first() {
     let single = gate.permit().await.unwrap();
     assert!(single.began() - began >= pause.length);
     assert!(immediately(gate.permit()).await.is_none());
-    drop(end(single, CallOutcome::Answered));
+    drop(end(single, CallSignal::Answered));
     let _second = gate.permit().await.unwrap();
     let _third = gate.permit().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn pauses_in_a_row_end_with_an_accepted_call() {
-    for refused in [CallOutcome::Throttled(None), CallOutcome::BusyOrAway] {
+    for refused in [CallSignal::Throttled(None), CallSignal::BusyOrAway] {
         let gate = gate(1, "auto");
-        let good = CallOutcome::Answered;
+        let good = CallSignal::Answered;
         for outcome in [good, refused, good, refused] {
             let permit = gate.permit().await.unwrap();
             sleep(Duration::from_millis(20)).await;
@@ -85,7 +85,7 @@ async fn a_permit_that_waits_for_a_call_to_end_is_woken_by_it() {
     let first = gate.permit().await.unwrap();
     let (second, ()) = tokio::join!(gate.permit(), async {
         sleep(Duration::from_secs(1)).await;
-        drop(end(first, CallOutcome::Answered));
+        drop(end(first, CallSignal::Answered));
     });
     assert!(second.is_ok());
     assert_eq!(began.elapsed(), Duration::from_secs(1));

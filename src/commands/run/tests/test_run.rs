@@ -224,7 +224,7 @@ impl TestRun {
         let asked = engine.service().rows();
         drop(engine);
         let stats = events.with_counts(Clone::clone);
-        assert!(ledger.settle(Duration::from_secs(30)));
+        assert!(ledger.wait_until_stored(Duration::from_secs(30)));
         ledger.finish(Duration::from_secs(30));
         let streamed = stream.0.lock().unwrap().bytes.clone();
         let output = written.output.map(|path| fs::read(path).unwrap());

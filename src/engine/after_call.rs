@@ -5,12 +5,12 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use super::parts::{Engine, KeyRefusal, RowCall, RowHistory, Seen};
+use super::parts::{Engine, KeyRefusal, RowCall, RowHistory, RunState};
 use super::stop::{self, Stop};
 use crate::base::error::Error;
 use crate::ledger;
 use crate::pace::{
-    Allowance, AnsweredBy, Attempts, CallOutcome, FailedAttempt, FreshRows, PaceEvent, Permit,
+    Allowance, AnsweredBy, Attempts, CallSignal, FailedAttempt, FreshRows, PaceEvent, Permit,
     Reaction, Trouble, Undurable,
 };
 use crate::row::RowNumber;
@@ -37,23 +37,23 @@ const MOST_LEFT_OUT: u32 = 8;
     clippy::large_enum_variant,
     reason = "there is one for each call, which nearly always is the large one"
 )]
-pub(super) enum NextStep {
+pub(super) enum AfterCall {
     /// The row has ended, with its verdict once what is to be stored is durable, or left for a later run. With a stop, the run
     /// ends as well.
     End {
         verdict: Option<Verdict>,
-        stored: Option<ledger::Outcome>,
+        stored: Option<ledger::PaidResult>,
         stop: Option<Stop>,
     },
     /// The row is tried again after this time, as soon as a call may start.
     Again(Duration),
 }
 
-impl NextStep {
+impl AfterCall {
     /// The row has failed, which is stored if it is not to be sent again, unless it stops the run.
     fn fail(fault: Fault, stop: Option<Stop>) -> Self {
         let is_stored = fault.is_for_good() && stop.is_none();
-        let stored = is_stored.then(|| ledger::Outcome::Failure(fault.failure.clone()));
+        let stored = is_stored.then(|| ledger::PaidResult::Failure(fault.failure.clone()));
         let verdict = Some(Verdict::Failed(fault.failure));
         Self::End {
             verdict,
@@ -74,14 +74,14 @@ impl NextStep {
 
 impl<S: Service> Engine<S> {
     /// Reports the end of a call to the gate, decides what follows it, and reports that as well.
-    pub(super) fn settle<'a>(
+    pub(super) fn after_call<'a>(
         &self,
         call: &RowCall,
         history: &mut RowHistory,
         permit: Permit<'a>,
         exchange: Exchange,
         key: u64,
-    ) -> (NextStep, Undurable<'a>) {
+    ) -> (AfterCall, Undurable<'a>) {
         let when = Instant::now();
         self.apply_quota(&exchange);
         let is_probe = permit.is_probe();
@@ -104,18 +104,18 @@ impl<S: Service> Engine<S> {
                 // It may be one of the answers that are mixed up.
                 let is_kept =
                     { stop.as_ref() }.is_none_or(|it| it.reason != CancelReason::NoVerdicts);
-                NextStep::End {
+                AfterCall::End {
                     verdict: is_kept.then(|| self.scored(answer)),
-                    stored: is_kept.then_some(ledger::Outcome::Answer(body)),
+                    stored: is_kept.then_some(ledger::PaidResult::Answer(body)),
                     stop,
                 }
             }
             Classified::Throttled { wait, status } => {
-                let waited = self.gate.in_vain_for(when);
+                let waited = self.gate.without_success_for(when);
                 self.throttled(end, (wait, waited, status), change, history)
             }
             Classified::Failed(fault) => {
-                let waited = self.gate.in_vain_for(when);
+                let waited = self.gate.without_success_for(when);
                 let after = self.after_failure(call, &fault, is_probe, change, history);
                 // A few failures say little. A service that is down, or behind a proxy that says so, has accepted nothing.
                 let is_away = self.gate.is_down() || fault.health == Health::BusyOrAway;
@@ -131,12 +131,12 @@ impl<S: Service> Engine<S> {
                 // As with a throttle, nothing was done, and none of the row's attempts is used up.
                 Ok(()) => {
                     self.report_refusal(end, Next::Again(Duration::ZERO));
-                    NextStep::Again(Duration::ZERO)
+                    AfterCall::Again(Duration::ZERO)
                 }
                 Err(error) => self.refused(end, error),
             },
         };
-        let stops = matches!(next, NextStep::End { stop: Some(_), .. });
+        let stops = matches!(next, AfterCall::End { stop: Some(_), .. });
         if let (Some(PaceEvent::Paused(pause)), false) = (change, stops) {
             let why = end
                 .status
@@ -165,39 +165,39 @@ impl<S: Service> Engine<S> {
         history: &RowHistory,
         is_probe: bool,
         took: Duration,
-    ) -> CallOutcome {
+    ) -> CallSignal {
         let is_repeat = !history.attempts.is_first();
         let stood_still = took > self.service.longest_call().saturating_add(STOOD_STILL);
         match outcome {
             // The service may have answered long ago.
-            Classified::Failed(_) if stood_still && !is_probe => CallOutcome::Abandoned,
+            Classified::Failed(_) if stood_still && !is_probe => CallSignal::Abandoned,
             // A refused stream may be chance, or one call too many for its connection. Only the next one of the row says more.
             Classified::Throttled { status: None, .. } if history.left_out == 0 && !is_probe => {
-                CallOutcome::Abandoned
+                CallSignal::Abandoned
             }
             Classified::Throttled { wait, .. } => match wait {
                 // The run stops, so the pause is of no use.
-                Some(wait) if *wait > self.limits.max_wait => CallOutcome::Abandoned,
-                wait => CallOutcome::Throttled(*wait),
+                Some(wait) if *wait > self.limits.max_wait => CallSignal::Abandoned,
+                wait => CallSignal::Throttled(*wait),
             },
             Classified::Failed(fault) => match fault.health {
-                Health::AtWork => CallOutcome::Answered,
+                Health::AtWork => CallSignal::Answered,
                 // A row over which the service always fails must not make it look down.
-                Health::Failed if is_repeat && !is_probe => CallOutcome::Abandoned,
+                Health::Failed if is_repeat && !is_probe => CallSignal::Abandoned,
                 // Fresh rows tell an outage from rows that always fail, so they are tried every few seconds. A row that
                 // has failed before shows nothing new: it is tried no more often than if the service did not answer.
                 // One that is left out after it has used up an attempt is so again and again.
-                Health::Failed | Health::LeftOut if is_repeat => CallOutcome::Unavailable,
-                Health::Failed => CallOutcome::Failed,
-                Health::BusyOrAway => CallOutcome::BusyOrAway,
+                Health::Failed | Health::LeftOut if is_repeat => CallSignal::Unavailable,
+                Health::Failed => CallSignal::Failed,
+                Health::BusyOrAway => CallSignal::BusyOrAway,
                 Health::Gone | Health::HostNotFound | Health::NotConnected => {
-                    CallOutcome::Unavailable
+                    CallSignal::Unavailable
                 }
-                Health::Slow => CallOutcome::TimedOut,
-                Health::LeftOut => CallOutcome::Abandoned,
+                Health::Slow => CallSignal::TimedOut,
+                Health::LeftOut => CallSignal::Abandoned,
             },
             Classified::Answered(..) | Classified::Refused(_) | Classified::KeyRefused(_) => {
-                CallOutcome::Answered
+                CallSignal::Answered
             }
         }
     }
@@ -223,7 +223,9 @@ impl<S: Service> Engine<S> {
                     lasted,
                     next,
                     why: format!("{}: {words}", limits.host).into(),
-                    patience: limits.max_wait.saturating_sub(self.gate.in_vain_for(when)),
+                    patience: limits
+                        .max_wait
+                        .saturating_sub(self.gate.without_success_for(when)),
                 });
             }
             Some(PaceEvent::Up { lasted }) => self.events.emit(Event::ServiceUp { lasted }),
@@ -248,14 +250,14 @@ impl<S: Service> Engine<S> {
         began: Instant,
     ) -> Option<Stop> {
         self.gate.service_works();
-        let mut seen = self.seen.borrow_mut();
-        let Seen {
+        let mut state = self.state.borrow_mut();
+        let RunState {
             give_up,
             key: keys,
             answers,
             unproven,
             ..
-        } = &mut *seen;
+        } = &mut *state;
         keys.verdict(key);
         // One that comes while the run is stopping does not make the service good again.
         if !self.gate.is_closed() {
@@ -287,9 +289,9 @@ impl<S: Service> Engine<S> {
         (wait, waited, status): (Option<Duration>, Duration, Option<u16>),
         change: Option<PaceEvent>,
         history: &mut RowHistory,
-    ) -> NextStep {
+    ) -> AfterCall {
         history.left_out += u32::from(status.is_none());
-        self.seen.borrow_mut().give_up.answered();
+        self.state.borrow_mut().give_up.answered();
         let report = |next| self.events.emit(Event::Throttled { call, next });
         let longest = self.limits.max_wait;
         let stop = match wait.filter(|wait| *wait > longest) {
@@ -299,7 +301,7 @@ impl<S: Service> Engine<S> {
         };
         if let Some(stop) = stop {
             report(Next::Stop);
-            return NextStep::stop(stop);
+            return AfterCall::stop(stop);
         }
         let least = match change {
             Some(PaceEvent::RowWaits(least)) => Some(least),
@@ -309,11 +311,11 @@ impl<S: Service> Engine<S> {
         if least.is_some() && refusals.are_not_chance() {
             let fault = Fault::throttled(refusals.times(), status);
             report(Next::GiveUp);
-            return NextStep::fail(fault, None);
+            return AfterCall::fail(fault, None);
         }
         let wait = refusals.wait(least, self.gate.fraction());
         report(Next::Again(wait));
-        NextStep::Again(wait)
+        AfterCall::Again(wait)
     }
 
     /// What follows a failed call: another attempt, or nothing.
@@ -361,16 +363,16 @@ impl<S: Service> Engine<S> {
         fault: &Fault,
         attempts: &mut Attempts,
     ) -> Result<Next, Stop> {
-        let seen = &mut *self.seen.borrow_mut();
+        let state = &mut *self.state.borrow_mut();
         let stop =
             |trouble, rows| stop::for_trouble(&self.limits.host, trouble, rows, (call.row, fault));
         if fault.health == Health::HostNotFound
-            && let Reaction::Stop(_) = seen.give_up.react(Trouble::HostNotFound)
+            && let Reaction::Stop(_) = state.give_up.react(Trouble::HostNotFound)
         {
             return Err(stop(Trouble::HostNotFound, 1));
         }
         // Nothing was ever sent: the service is waited for as one that goes down later, and the row has not been tried.
-        if fault.health == Health::NotConnected && !seen.give_up.has_verdicts() {
+        if fault.health == Health::NotConnected && !state.give_up.has_verdicts() {
             return Ok(Next::Again(STARTS_AGAIN));
         }
         let (failed, trouble) = consequences(fault);
@@ -378,20 +380,22 @@ impl<S: Service> Engine<S> {
         if let Some(back_off) = self.limits.retries.next(failed, attempts, fraction) {
             return Ok(Next::Again(back_off));
         }
-        let reaction = seen.give_up.react(trouble);
-        if failed == FailedAttempt::ForGood && seen.give_up.stops_by_itself() {
-            seen.unproven.push((Instant::now(), call.key.fingerprint()));
+        let reaction = state.give_up.react(trouble);
+        if failed == FailedAttempt::ForGood && state.give_up.stops_by_itself() {
+            state
+                .unproven
+                .push((Instant::now(), call.key.fingerprint()));
         }
-        if seen.give_up.works() {
+        if state.give_up.works() {
             self.gate.service_works();
         }
         match reaction {
             Reaction::Stop(rows) => {
-                let distrusted = seen.unproven.drain(..).map(|(_, request)| request);
+                let distrusted = state.unproven.drain(..).map(|(_, request)| request);
                 self.ledger.distrust(distrusted.collect());
                 let stop = stop(trouble, rows);
                 return Err(match stop.reason {
-                    CancelReason::NoVerdicts => stop.not_kept(seen.answers.file),
+                    CancelReason::NoVerdicts => stop.not_kept(state.answers.file),
                     _ => stop,
                 });
             }
@@ -407,7 +411,7 @@ impl<S: Service> Engine<S> {
     /// the kind over which the service always fails; waiting for them would only end in a message to try again later. Fresh
     /// rows, for which no call has been made yet, show which it is. Once none is left, the rows are blamed after a while.
     fn outage_continues(&self, lasted: Duration, fault: &Fault, attempts: &Attempts) {
-        let since = &mut self.seen.borrow_mut().rows_fail_since;
+        let since = &mut self.state.borrow_mut().rows_fail_since;
         if lasted.is_zero() || fault.health != Health::Failed {
             *since = None;
         }
@@ -433,7 +437,7 @@ impl<S: Service> Engine<S> {
         after: Result<Next, Stop>,
         call: CallEnd,
         history: &mut RowHistory,
-    ) -> NextStep {
+    ) -> AfterCall {
         self.events.emit(Event::AttemptFailed {
             call,
             reason: fault.failure.reason,
@@ -446,21 +450,21 @@ impl<S: Service> Engine<S> {
                 if fault.health != Health::LeftOut {
                     history.repeats(fault.class);
                 }
-                NextStep::Again(back_off)
+                AfterCall::Again(back_off)
             }
-            Ok(Next::GiveUp | Next::Stop) => NextStep::fail(fault, None),
+            Ok(Next::GiveUp | Next::Stop) => AfterCall::fail(fault, None),
             // It is this answer that ends the run: the row has its verdict, and the rejects say why.
             Err(stop) if stop.reason == CancelReason::NoVerdicts => {
-                NextStep::fail(fault, Some(stop))
+                AfterCall::fail(fault, Some(stop))
             }
-            Err(stop) => NextStep::stop(stop),
+            Err(stop) => AfterCall::stop(stop),
         }
     }
 
     /// The service refuses the run, which stops.
-    fn refused(&self, call: CallEnd, error: Error) -> NextStep {
+    fn refused(&self, call: CallEnd, error: Error) -> AfterCall {
         self.report_refusal(call, Next::Stop);
-        NextStep::stop(Stop::new(CancelReason::Refused, error))
+        AfterCall::stop(Stop::new(CancelReason::Refused, error))
     }
 
     /// Reports a call with which the service refused the run or its key: it cost nothing, and no row has failed because
@@ -480,7 +484,7 @@ impl<S: Service> Engine<S> {
     /// # Errors
     /// There is no other key, so the run must stop with `error`.
     fn replace_key(&self, generation: u64, error: Error) -> Result<(), Error> {
-        let key = &mut self.seen.borrow_mut().key;
+        let key = &mut self.state.borrow_mut().key;
         match key.refused(generation) {
             KeyRefusal::Outdated => Ok(()),
             // A run that is stopping has no use for another key.
