@@ -1,9 +1,10 @@
 //! A ledger in a file: opening it, what a run writes there, and look-ups.
 
+use std::fs;
+use std::mem;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, Row, ToSql, params};
-use tempfile::TempPath;
 
 use super::answers::{LookupResult, Scope, Stored};
 use super::database::{Database, Dialect, Purpose, TableRow, Work};
@@ -11,10 +12,10 @@ use super::fault::{DbFault, DbFaultKind};
 use super::key::RequestKey;
 use super::settings::ServerWait;
 use super::sqlite_connect::{DIALECT, check_pages, connect, pause, set_synced};
-use super::sqlite_file::{self, SpaceReserve};
+use super::sqlite_file::{self, SUFFIXES, SpaceReserve};
 use super::sqlite_find::{Finder, Slice};
 use crate::base::error::Result as RunResult;
-use crate::base::own_file::FileId;
+use crate::base::own_file::{FileId, with_suffix};
 
 /// Retries after the disk filled up and the reserve was released: the run's own output may have taken it in this moment, and
 /// gives it back when its rows do not fit either.
@@ -40,7 +41,18 @@ struct SqliteLedger {
     /// How often space was waited for since then.
     waits_for_space: u32,
     /// A file that was made now. It is removed after the connection is closed, if the run does not start.
-    new_file: Option<TempPath>,
+    new_file: Option<NewFile>,
+}
+
+/// A new file. Dropped, it is removed with the files beside it, which stay where a full disk keeps its log from being merged.
+struct NewFile(PathBuf);
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        for suffix in SUFFIXES.iter().chain(&[""]) {
+            let _ = fs::remove_file(with_suffix(&self.0, suffix));
+        }
+    }
 }
 
 impl SqliteLedger {
@@ -68,9 +80,7 @@ pub(super) fn open(shown: &Path, purpose: Purpose<'_>) -> RunResult<Option<Box<d
     if matches!(real.try_exists(), Ok(false)) {
         return Ok(None);
     }
-    let new_file = { is_new }
-        .then(|| TempPath::try_from_path(&real).ok())
-        .flatten();
+    let new_file = is_new.then(|| NewFile(real.clone()));
     let open = || {
         let connection = connect(&real, purpose)?;
         let is_small = { real.metadata() }.is_ok_and(|file| file.len() <= CHECKED_COMPLETELY);
@@ -260,10 +270,7 @@ impl Database for SqliteLedger {
     }
 
     fn run_starts(&mut self) {
-        if let Some(file) = self.new_file.take() {
-            // It fails only where the system marks files as temporary.
-            let _ = file.keep();
-        }
+        mem::forget(self.new_file.take());
     }
 
     fn is_full(&self) -> bool {
