@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use super::parts::{Engine, KeyRefusal, RowCall, RowHistory, RunState};
+use super::parts::{Engine, EngineState, KeyRefusal, RowCall, RowHistory};
 use super::stop::{self, Stop};
 use crate::base::error::Error;
 use crate::ledger;
@@ -251,7 +251,7 @@ impl<S: Service> Engine<S> {
     ) -> Option<Stop> {
         self.gate.service_works();
         let mut state = self.state.borrow_mut();
-        let RunState {
+        let EngineState {
             give_up,
             key: keys,
             answers,

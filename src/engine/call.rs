@@ -77,7 +77,7 @@ impl<S: Service> Engine<S> {
                     return (None, None);
                 }
                 if self.ledger.holds(call.lease) {
-                    if let Err(limit) = self.ledger.reserve_call() {
+                    if let Err(limit) = self.ledger.budget().reserve() {
                         return self.without_call(limit);
                     }
                     history.is_called = true;
@@ -103,7 +103,7 @@ impl<S: Service> Engine<S> {
                             drop(undurable);
                             self.ledger.end_call(call.key, Unanswered::Again);
                             history.is_called = false;
-                            if let Err(limit) = self.ledger.check_budget() {
+                            if let Err(limit) = self.ledger.budget().check() {
                                 return self.without_call(limit);
                             }
                             if !after.is_zero() && self.gate.back_off(after).await == Err(Closed) {

@@ -39,7 +39,7 @@ pub(crate) struct Engine<S> {
     pub(super) events: Events,
     pub(super) answers: AnswerRules,
     pub(super) limits: Limits,
-    pub(super) state: RefCell<RunState>,
+    pub(super) state: RefCell<EngineState>,
 }
 
 /// What is made of answers.
@@ -69,7 +69,7 @@ pub(crate) struct Limits {
 }
 
 /// What the run has learnt so far.
-pub(super) struct RunState {
+pub(super) struct EngineState {
     /// Trouble, and whether it must stop the run.
     pub(super) give_up: GiveUpPolicy,
     /// How long the current outage had lasted when a series of failures started that may all be due to the rows.
@@ -216,7 +216,7 @@ impl<S> Engine<S> {
         limits: Limits,
         give_up: GiveUpPolicy,
     ) -> Self {
-        let state = RunState {
+        let state = EngineState {
             give_up,
             rows_fail_since: None,
             key: KeyGeneration::default(),
@@ -307,7 +307,7 @@ impl<S> Engine<S> {
     /// # Errors
     /// The run must stop.
     pub(super) fn check_budget(&self) -> Result<(), Stop> {
-        match self.ledger.check_budget() {
+        match self.ledger.budget().check() {
             Ok(()) => Ok(()),
             Err(limit) => self.without_call(limit).1.map_or(Ok(()), Err),
         }
@@ -347,7 +347,7 @@ impl<S> Engine<S> {
         let (Some(new), true, false) = (state.new_to_come, has_old, state.is_limited) else {
             return state.is_limited;
         };
-        let Some((left, reason)) = self.ledger.calls_left() else {
+        let Some((left, reason)) = self.ledger.budget().left() else {
             return false;
         };
         // The calls that are in flight have been taken out of the budget.

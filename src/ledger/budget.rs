@@ -3,14 +3,15 @@
 //! Days and months are those of UTC, by the database's clock. Nothing is read or stored here.
 
 use std::num::NonZeroU64;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jiff::SignedDuration;
 use jiff::civil::Date;
 
 use crate::base::error::{Error, Result};
 use crate::base::money::{Money, Tariff};
+use crate::base::threads::lock;
 use crate::telemetry::event::CancelReason;
 
 /// Whose calls a budget counts.
@@ -200,7 +201,7 @@ impl Spending {
 
 /// The calls that a start of a run may make. Each is reserved before it is sent, so that calls in flight cannot exceed a limit.
 #[derive(Debug, Default)]
-pub(super) struct CallBudget {
+pub(crate) struct CallBudget {
     limits: Vec<CallLimit>,
     /// How many calls this start has made.
     calls: AtomicU64,
@@ -220,11 +221,7 @@ impl CallBudget {
 
     /// Takes what counts by now.
     pub(super) fn update(&self, spending: Spending) {
-        *self.known() = spending;
-    }
-
-    fn known(&self) -> MutexGuard<'_, Spending> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.known) = spending;
     }
 
     /// How many calls this start has made.
@@ -232,19 +229,20 @@ impl CallBudget {
         self.calls.load(Ordering::Relaxed)
     }
 
-    /// How many calls are left by the limit that leaves the fewest, and which that is.
-    pub(super) fn left(&self) -> Option<(u64, CancelReason)> {
-        let mut spending = self.known();
+    /// How many calls are left by the limit that leaves the fewest, and which that is; `None` if there is no limit.
+    pub(crate) fn left(&self) -> Option<(u64, CancelReason)> {
+        let mut spending = lock(&self.known);
         spending.made = self.calls();
         let left = |limit: &CallLimit| (limit.left(&spending), limit.reason());
         self.limits.iter().map(left).min_by_key(|(left, _)| *left)
     }
 
-    /// Takes a call out of the budget.
+    /// Takes a call out of the budget, which is made now. It was stored with its claim, so that the calls of all starts of a run
+    /// and of all runs of an account can be limited.
     ///
     /// # Errors
     /// As [`Self::check`].
-    pub(super) fn reserve(&self) -> Result<(), (CancelReason, Error)> {
+    pub(crate) fn reserve(&self) -> Result<(), (CancelReason, Error)> {
         self.check()?;
         self.calls.fetch_add(1, Ordering::Relaxed);
         Ok(())
@@ -254,11 +252,11 @@ impl CallBudget {
     ///
     /// # Errors
     /// None is: which limit stops the run, and exit code 5.
-    pub(super) fn check(&self) -> Result<(), (CancelReason, Error)> {
+    pub(crate) fn check(&self) -> Result<(), (CancelReason, Error)> {
         if self.limits.is_empty() {
             return Ok(());
         }
-        let mut spending = self.known();
+        let mut spending = lock(&self.known);
         spending.made = self.calls();
         let mut limits = self.limits.iter();
         let used_up = limits.find_map(|limit| limit.used_up(&spending));

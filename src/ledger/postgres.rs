@@ -17,7 +17,7 @@
 //! runtime.
 
 use std::path::Path;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::types::{ToSqlOutput, Value, ValueRef};
@@ -33,6 +33,7 @@ use super::postgres_server::{connect, retry_until};
 use super::server_url::{Connection, ServerUrl};
 use super::settings::ServerWait;
 use crate::base::error::Result as RunResult;
+use crate::base::threads::lock;
 
 /// Starts a transaction that writes, alone. What is acknowledged is durable, whatever the server's default is: also claims, as
 /// those who have them outlive the server. A program that is suspended within it holds the others up for this long. Where another
@@ -156,7 +157,7 @@ impl PostgresLedger {
         let (longest, wait) = (self.longest, self.wait.clone());
         let shared = Arc::clone(&self.url.connection);
         retry_until(longest, &wait, || {
-            let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut shared = lock(&shared);
             let open = shared.take().filter(|it| !it.client.is_closed());
             let connect = || connect(&self.url, self.patience);
             self.connection = Some(open.map_or_else(connect, Ok)?);

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::time::Instant;
@@ -15,6 +15,7 @@ use crate::base::error::{Error, Result};
 use crate::base::money::Money;
 use crate::base::numbers;
 use crate::base::text::shown;
+use crate::base::threads::lock;
 
 /// Which answers are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -171,14 +172,14 @@ impl ServerWait {
 
     /// How long it has waited, and why, in the system's or the server's words; `None` while it does not wait.
     pub(crate) fn why(&self) -> Option<String> {
-        let why = self.why.lock().unwrap_or_else(PoisonError::into_inner);
+        let why = lock(&self.why);
         let (since, why) = why.as_ref()?;
         Some(format!("{}: {why}", numbers::time(since.elapsed())))
     }
 
     /// It waits, since then and for another reason, or no longer.
     pub(super) fn set(&self, why: Option<(Instant, String)>) {
-        *self.why.lock().unwrap_or_else(PoisonError::into_inner) = why;
+        *lock(&self.why) = why;
     }
 }
 

@@ -10,13 +10,14 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::mem;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use foldhash::fast::RandomState;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::answers::{KnownResult, LookupResult, Scope, Stored};
 use super::key::RequestKey;
+use crate::base::threads::lock;
 
 /// The number of answers that are found in memory at most, beside those that arrive while they are merged. With twice as many, merges
 /// write a third less, for 5 MiB more.
@@ -167,8 +168,7 @@ impl Finder {
     }
 
     pub(super) fn index(&self) -> MutexGuard<'_, Index> {
-        // A panic elsewhere leaves at worst an answer that is not found.
-        self.index.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.index)
     }
 
     /// Adds answers that were stored since the last time, by whichever process, and at first all that are not in the table.

@@ -29,7 +29,7 @@ use super::memory::ResultCache;
 use super::runs::{ClaimResult, Group, Record, RunEnd, RunRecord, Unanswered};
 use super::settings;
 use crate::base::error::{Error, Result};
-use crate::telemetry::event::CancelReason;
+use crate::base::threads::lock;
 use crate::telemetry::pace::Limit;
 use crate::verdict::Verdict;
 
@@ -145,8 +145,7 @@ impl Shared {
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
-        // A panic elsewhere cannot leave anything half written.
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.waiting)
     }
 
     /// Sends the thread what `add` adds to a batch.
@@ -316,13 +315,9 @@ impl LedgerWriter {
         self.tell(|batch| batch.group.distrusted.extend(requests));
     }
 
-    /// A call is made now, if one is left. It was stored with its claim, so that the calls of all starts of a run and of all runs
-    /// of an account can be limited.
-    ///
-    /// # Errors
-    /// None is left: which limit stops the run, and exit code 5.
-    pub(crate) fn reserve_call(&self) -> Result<(), (CancelReason, Error)> {
-        self.shared.budget.reserve()
+    /// How many calls the run may make.
+    pub(crate) fn budget(&self) -> &CallBudget {
+        &self.shared.budget
     }
 
     /// Sends the thread what nobody waits for. If it is gone, claims end with the lease.
@@ -330,19 +325,6 @@ impl LedgerWriter {
         if self.memory.is_none() {
             let _ = self.shared.send(Urgency::WithAnswers, add);
         }
-    }
-
-    /// Whether a call is left.
-    ///
-    /// # Errors
-    /// As [`Self::reserve_call`].
-    pub(crate) fn check_budget(&self) -> Result<(), (CancelReason, Error)> {
-        self.shared.budget.check()
-    }
-
-    /// How many calls the budget leaves, and which of its limits leaves so few; `None` if there is no limit.
-    pub(crate) fn calls_left(&self) -> Option<(u64, CancelReason)> {
-        self.shared.budget.left()
     }
 
     /// Whether what was claimed under this lease may be called for; otherwise it must be claimed again.

@@ -3,9 +3,11 @@
 
 use std::io::Result;
 use std::mem::take;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
+
+use crate::base::threads::lock;
 
 /// Columns of the bar itself, by the columns of the terminal: the words beside it matter more.
 const GAUGES: [(usize, usize); 2] = [(72, 16), (50, 8)];
@@ -63,8 +65,7 @@ struct Page {
 
 impl Page {
     fn text(&self) -> MutexGuard<'_, String> {
-        // Nothing panics while it is held.
-        self.text.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.text)
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroU32;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -20,6 +20,7 @@ use tokio::time::{Instant, sleep};
 
 use super::answer::{self, Rejection, SandboxPlan};
 use crate::base::secret::Secret;
+use crate::base::threads::lock;
 
 /// What its transaction ids start with, so that they are not taken for the service's.
 pub(crate) const ID_PREFIX: &str = "sandbox-";
@@ -226,7 +227,7 @@ impl StandIn {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     pub(super) async fn answer(
