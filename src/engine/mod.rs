@@ -2,7 +2,7 @@
 //!
 //! It runs on the one thread that makes calls, and knows neither formats nor HTTP. A row waits in the [`window`], where equal
 //! requests wait for each other; its request is claimed in the ledger ([`rows`]); a [`call`] is made once the pace has a permit
-//! for it; what follows is decided in [`settle`]; and an answer is durable before the row counts as done. The [`dispatcher`]
+//! for it; what follows is decided in [`after_call`]; and an answer is durable before the row counts as done. The [`dispatcher`]
 //! is the loop that waits for what happens next.
 
 mod after_call;
