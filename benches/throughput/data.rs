@@ -79,6 +79,7 @@ impl Files {
         command
             .env_clear()
             .env("TMPDIR", self.0.path())
+            .env("HOME", self.0.path())
             .env("RESCORE_API_KEY", "bench");
         command.arg(name);
         command

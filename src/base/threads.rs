@@ -1,5 +1,5 @@
-//! What threads share: locks, and a queue whose items a thread of its own writes, so that a terminal or a disk that hangs delays nobody else. It must not know
-//! what is written, or where.
+//! What threads share: locks, and a queue whose items a thread of its own writes, so that a terminal or a disk that hangs delays
+//! nobody else. It must not know what is written, or where.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -76,7 +76,7 @@ fn run_of(file: &str, typed: &[OsString]) -> String {
     format!("`rescore run {words}{output}` scores the users of a file")
 }
 
-/// The suggestion for an unknown option of a command; `options` are those that it has.
+/// The suggestion for an option that a command does not have, out of the `options` that it has.
 pub(super) fn option<'a>(
     wrong: &str,
     options: impl Iterator<Item = &'a str>,

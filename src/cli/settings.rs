@@ -161,7 +161,8 @@ struct OptionOrigin {
 }
 
 /// The file's settings as arguments of this command, and the origins of all values that were not typed. An option on the command
-/// line or in the environment overrides the file's setting and those that it excludes; a profile overrides the rest of the file.
+/// line or in the environment overrides the same setting of the file and every setting that conflicts with it; a profile
+/// overrides the rest of the file.
 pub(super) fn elsewhere(
     command: &Command,
     given: &ArgMatches,

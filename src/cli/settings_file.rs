@@ -36,8 +36,8 @@ pub(super) struct Setting {
 }
 
 impl SettingsFile {
-    /// Parses the text of the file at `path`, of which this profile is in force. All profiles are checked, so that a mistake does
-    /// not wait for the night that uses one.
+    /// Parses the text of the file at `path` and chooses this profile. All profiles are checked, so that a mistake does not wait
+    /// for the night that uses one.
     ///
     /// # Errors
     /// Exit code 2: it is not TOML, has no such profile, or has something else than values of options.

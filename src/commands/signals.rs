@@ -239,7 +239,7 @@ fn listen(runtime: &Runtime, signals: &mut Signals, phase: &Mutex<RunPhase>) {
             error: None,
         });
     }
-    // A second signal that is no part of the first request.
+    // The next signal that is a second request, not a part of the first one.
     let last = runtime.block_on(async {
         loop {
             let signal = signals.next().await;

@@ -258,7 +258,7 @@ impl<'a, S: Service> Dispatcher<'a, S> {
         None
     }
 
-    /// The requests to claim now, before their calls, up to how many of them.
+    /// The requests to look up now, before their calls, and how many of them to claim at most.
     pub(super) fn claim_now(&mut self) -> Option<(Vec<RequestKey>, usize, Urgency)> {
         if self.is_stopping() {
             return None;

@@ -236,9 +236,9 @@ impl<'a, S> Rows<'a, S> {
         }
     }
 
-    /// The requests to claim now, up to how many of them, if there are any, and none is being claimed: once half of those that are
-    /// claimed have been called for, as few large batches cost less than many small ones, or where some must be claimed again. Rows
-    /// that need no call are admitted with them. Where other runs ask for the same, more are looked up.
+    /// The requests to look up now, and how many of them to claim at most. `None` while others are being claimed, and until half of
+    /// the claimed ones have been called for, unless some must be claimed again: few large batches cost less than many small ones.
+    /// Rows that need no call are admitted with them. Where other runs ask for the same, more requests are looked up.
     ///
     /// # Errors
     /// The run must stop: too many rows have failed, or the ledger cannot be read.
@@ -300,7 +300,7 @@ impl<'a, S> Rows<'a, S> {
         self.look_at_lease();
         let (mut known, mut free) = (Vec::new(), Vec::new());
         self.has_others = false;
-        // Those that are ours follow the ones that were claimed before.
+        // What is granted now follows what was claimed before.
         self.calls.rotate_left(self.claimed);
         self.claiming = 0;
         for result in results {

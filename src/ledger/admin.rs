@@ -203,8 +203,8 @@ impl LedgerAdmin {
         })
     }
 
-    /// Removes the answers of which `which` is true, as SQL with these values, once `prepare` is done, and counts again what stays.
-    /// Then nothing of them is in it.
+    /// Removes the answers for which `which` holds, an SQL condition with these values, after `prepare`; then counts what stays, and
+    /// rewrites the ledger so that no byte of them is left.
     fn remove(
         &mut self,
         which: &str,

@@ -173,21 +173,21 @@ impl PostgresLedger {
 }
 
 /// A value of a statement. The server takes the type of a text, and of nothing, from the statement.
-fn typed(value: &dyn ToSql) -> (Box<dyn types::ToSql + Sync>, Type) {
-    let value = value.to_sql();
+fn typed(value: &dyn ToSql) -> rusqlite::Result<(Box<dyn types::ToSql + Sync>, Type)> {
+    let value = value.to_sql()?;
     let value = match &value {
-        Ok(ToSqlOutput::Borrowed(value)) => *value,
-        Ok(ToSqlOutput::Owned(value)) => value.into(),
+        ToSqlOutput::Borrowed(value) => *value,
+        ToSqlOutput::Owned(value) => value.into(),
         _ => ValueRef::Null,
     };
-    match value {
+    Ok(match value {
         ValueRef::Integer(number) => (Box::new(number), Type::INT8),
         ValueRef::Blob(bytes) => (Box::new(bytes.to_owned()), Type::BYTEA),
         value => (
             Box::new(value.as_str().ok().map(str::to_owned)),
             Type::UNKNOWN,
         ),
-    }
+    })
 }
 
 /// A row that a statement has returned.
@@ -211,7 +211,8 @@ impl Database for PostgresLedger {
     }
 
     fn query(&mut self, statement: &str, values: &[&dyn ToSql]) -> Result<Vec<TableRow>, DbFault> {
-        let values: Vec<_> = values.iter().map(|value| typed(*value)).collect();
+        let values = values.iter().map(|value| typed(*value));
+        let values = values.collect::<Result<Vec<_>, _>>()?;
         let values = values.iter().map(|(value, of)| (&**value, of.clone()));
         let values: Vec<(&(dyn types::ToSql + Sync), Type)> = values.collect();
         let rows = self.run(&mut |it| it.wait(it.client.query_typed(statement, &values)))?;

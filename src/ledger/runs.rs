@@ -303,7 +303,7 @@ impl RunRecord {
         let us = (self.id, self.scope.start);
         let (mut results, mut now, mut spending) = (Vec::new(), 0_i64, self.spending.clone());
         let is_durable = !(sealed.is_empty() && group.distrusted.is_empty());
-        let stored = database.transaction(is_durable, &mut |database| {
+        let stored = self.transaction(database, is_durable, |database| {
             let ours = "run = $1 AND claims.start = $2";
             let mut claims = Claims::read(database, ours, params![us.0, us.1])?;
             database.append(self.account, &sealed)?;
@@ -312,20 +312,20 @@ impl RunRecord {
             }
             let (not_made, again) = group.end(&mut claims);
             // On a full disk no new calls start.
-            let asked = if database.is_full() { &[] } else { &group.claims[..] };
+            let asked = if database.is_full() {
+                &[]
+            } else {
+                &group.claims[..]
+            };
             let found = database.find(&self.scope, asked)?;
             results = claim(&mut claims, asked, group.most, found);
-            spending.stored = (self.spending.stored + claims.granted + again)
-                .saturating_sub(not_made);
+            spending.stored =
+                (self.spending.stored + claims.granted + again).saturating_sub(not_made);
             let answers = group.records.iter();
             let answers = answers.filter(|it| matches!(it.outcome, PaidResult::Answer(_)));
             let lasts = self.lease();
-            let renewed = self.count(database, spending.stored, answers.count(), lasts)?;
-            let Some(row) = renewed.first() else {
-                let words = "the run was removed from it, or another host has started a run to the same path";
-                return Err(DbFault::new(DbFaultKind::Other, words));
-            };
-            now = row.get(0)?;
+            let (until, renewed) = self.count(database, spending.stored, answers.count(), lasts)?;
+            now = renewed;
             claims.store(database, us)?;
             if let Some(limit) = &group.limit {
                 limit.store(database, self.account)?;
@@ -333,7 +333,7 @@ impl RunRecord {
             if self.reads_spending {
                 spending.read(database, self.account, now)?;
             }
-            Ok(())
+            Ok(until)
         });
         stored.map_err(|mut fault| {
             if fault.may_pass() && !sealed.is_empty() {
@@ -362,36 +362,69 @@ impl RunRecord {
         Some((key.fingerprint(), outcome.seal(key, nonce, at, self.price)?))
     }
 
+    /// Does something in a transaction, which returns until when the lease then lasts. Where the end of the transaction is lost with
+    /// the connection, it is repeated, unless it was committed after all: nothing is counted twice.
+    fn transaction(
+        &self,
+        database: &mut dyn Database,
+        durable: bool,
+        mut work: impl FnMut(&mut dyn Database) -> Result<i64, DbFault>,
+    ) -> Result<(), DbFault> {
+        let mut written = None;
+        database.transaction(durable, &mut |database| {
+            if let Some(until) = written {
+                let query = "SELECT id FROM runs WHERE id = $1 AND start = $2 AND until = $3";
+                let values = params![self.id, self.scope.start, until];
+                if !database.query(query, values)?.is_empty() {
+                    return Ok(());
+                }
+            }
+            written = Some(work(database)?);
+            Ok(())
+        })
+    }
+
     /// Stores how many calls this start has made, which with these answers, and has the lease last for this many milliseconds from
-    /// now. A budget set later counts what was spent without one. This moment, unless another start has taken the run over.
+    /// now. A budget set later counts what was spent without one. Until when the lease lasts, of which the last bit changes each
+    /// time, and this moment.
+    ///
+    /// # Errors
+    /// Another start has taken the run over, or it was removed.
     fn count(
         &self,
         database: &mut dyn Database,
         stored: u64,
         answers: usize,
         lasts: i64,
-    ) -> Result<Vec<TableRow>, DbFault> {
+    ) -> Result<(i64, i64), DbFault> {
         let now = database.dialect().now;
         let (calls, cost) = self.calls_and_cost(stored);
         let update = format!(
-            "UPDATE runs SET calls = $1, cost = $2, until = {now} + $3 WHERE id = $4 AND start = $5 RETURNING {now}"
+            "UPDATE runs SET calls = $1, cost = $2, until = ({now} + $3) / 2 * 2 + (until + 1) % 2
+            WHERE id = $4 AND start = $5 RETURNING until, {now}"
         );
         let values = params![calls, cost, lasts, self.id, self.scope.start];
         let renewed = database.query(&update, values)?;
         let new = stored.cast_signed() - self.spending.stored.cast_signed();
         Spending::add(database, self.account, self.price, (new, answers))?;
-        Ok(renewed)
+        let Some(row) = renewed.first() else {
+            let words =
+                "the run was removed from it, or another host has started a run to the same path";
+            return Err(DbFault::new(DbFaultKind::Other, words));
+        };
+        Ok((row.get(0)?, row.get(1)?))
     }
 
     /// No more calls come: all claims and the lease end. How the run has ended is not recorded yet, so that a run that is killed
     /// before its files are written is one to continue. If this fails, others find out that the run is gone, and what it had
     /// claimed may have been billed.
     pub(super) fn leave(&self, database: &mut dyn Database, calls: u64, limit: Option<KnownLimit>) {
-        let _ = database.transaction(true, &mut |database| {
+        let _ = self.transaction(database, true, |database| {
             let us = params![self.id, self.scope.start];
             database.query("DELETE FROM claims WHERE run = $1 AND start = $2", us)?;
-            self.count(database, calls, 0, -1)?;
-            limit.map_or(Ok(()), |limit| limit.store(database, self.account))
+            let (until, _) = self.count(database, calls, 0, -2)?;
+            limit.map_or(Ok(()), |limit| limit.store(database, self.account))?;
+            Ok(until)
         });
     }
 

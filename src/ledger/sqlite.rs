@@ -47,6 +47,19 @@ struct SqliteLedger {
 /// A new file. Dropped, it is removed with the files beside it, which stay where a full disk keeps its log from being merged.
 struct NewFile(PathBuf);
 
+impl Drop for SqliteLedger {
+    /// Another run may have found the new file in the meantime, and have started with it.
+    fn drop(&mut self) {
+        if self.new_file.is_some() {
+            let runs = "SELECT EXISTS (SELECT 1 FROM runs)";
+            let is_used = self.connection.query_row(runs, [], |row| row.get(0));
+            if is_used.unwrap_or(false) {
+                self.run_starts();
+            }
+        }
+    }
+}
+
 impl Drop for NewFile {
     fn drop(&mut self) {
         for suffix in SUFFIXES.iter().chain(&[""]) {

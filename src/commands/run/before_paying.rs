@@ -209,7 +209,7 @@ pub(super) fn expected(count: Option<&FirstCount>, tariff: Option<&Tariff>) -> O
     })
 }
 
-/// Fails if an input or the output that it would replace has verdicts of which the ledger knows nothing, unless a run with this
+/// Fails if the ledger knows none of the verdicts in an input, or in the output that it would replace, unless a run with this
 /// ledger wrote the file: then the answers were pruned since.
 ///
 /// # Errors

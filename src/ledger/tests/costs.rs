@@ -1,6 +1,7 @@
-//! What storing answers costs: statements, syncs and bytes.
+//! What storing answers costs, in statements, syncs and bytes; and that it is counted once.
 
 use std::fs;
+use std::io;
 use std::sync::{Arc, Mutex};
 
 use futures::stream::{self, StreamExt as _};
@@ -23,12 +24,12 @@ fn written() -> Option<u64> {
     bytes?.parse().ok()
 }
 
-/// A run whose database is counted.
-fn counted(path: &Path) -> (OpenLedger, Arc<Mutex<Asked>>) {
+/// A run whose database is counted, and fails so.
+fn counted(path: &Path, keeping: StoreFaults) -> (OpenLedger, Arc<Mutex<Asked>>) {
     let mut settings = settings(path, "o", Reuse::All);
     settings.in_flight = IN_FLIGHT.try_into().unwrap();
     let ledger = OpenLedger::open(&settings).unwrap();
-    ledger.counted(Some(StoreFaults::NEVER), StoreFaults::NEVER)
+    ledger.counted(Some(keeping), StoreFaults::NEVER)
 }
 
 #[test]
@@ -36,7 +37,7 @@ fn an_answer_costs_few_bytes_and_a_group_few_statements_that_are_parsed_once() {
     const ROWS: u64 = 960;
     for (length, most) in [(60, 400), (400, 800)] {
         let directory = directory();
-        let (mut ledger, asked) = counted(&directory.path().join("l"));
+        let (mut ledger, asked) = counted(&directory.path().join("l"), StoreFaults::NEVER);
         let mut run = ledger.facts.run.clone();
         assert!(run.start(&mut *ledger.database).unwrap());
         ledger.database.run_starts();
@@ -75,7 +76,7 @@ fn an_answer_costs_few_bytes_and_a_group_few_statements_that_are_parsed_once() {
 fn answers_that_come_together_are_stored_together() {
     const ROWS: u64 = 4_000;
     let directory = directory();
-    let (ledger, asked) = counted(&directory.path().join("l"));
+    let (ledger, asked) = counted(&directory.path().join("l"), StoreFaults::NEVER);
     let hasher = ledger.facts.hasher.clone();
     let (running, writer) = ledger.start().unwrap();
     *asked.lock().unwrap() = Asked::default();
@@ -93,4 +94,56 @@ fn answers_that_come_together_are_stored_together() {
     let syncs = asked.lock().unwrap().syncs as u64;
     // A sync for each eight answers at least, where the machine is so busy that groups are stored before they are complete.
     assert!((1..=ROWS / 8).contains(&syncs), "{syncs}");
+}
+
+#[test]
+fn a_group_that_was_committed_before_the_connection_broke_is_counted_once() {
+    let lost = StoreFaults {
+        nth: 1,
+        for_ever: true,
+        durable: true,
+        kind: io::ErrorKind::ConnectionReset,
+    };
+    let [whole, repeated] = [StoreFaults::NEVER, lost].map(|faults| {
+        let directory = directory();
+        let (mut ledger, asked) = counted(&directory.path().join("l"), faults);
+        let (database, mut run) = (&mut *ledger.database, ledger.facts.run.clone());
+        assert!(run.start(database).unwrap());
+        database.run_starts();
+        let key = |request: u8| ledger.facts.hasher.key(&[request]);
+        let claims = |requests: &[u8]| requests.iter().map(|it| key(*it)).collect();
+        let claimed = Group {
+            claims: claims(&[1, 2, 3]),
+            ..Group::default()
+        };
+        run.store(database, &claimed).unwrap();
+        let record = Record {
+            key: key(1),
+            outcome: answer(1),
+            at: crate::ledger::settings::now(),
+        };
+        let answered = Group {
+            records: vec![record],
+            unanswered: vec![(key(2), Unanswered::Again), (key(3), Unanswered::NotMade)],
+            claims: claims(&[4, 5]),
+            ..Group::default()
+        };
+        let results = run.store(database, &answered).unwrap();
+        run.leave(database, 5, None);
+        let mut numbers = |query| {
+            let rows = database.query(query, &[]).unwrap();
+            rows[0].get::<i64>(0).unwrap()
+        };
+        let numbers = [
+            numbers("SELECT calls FROM runs"),
+            numbers("SELECT calls FROM spending"),
+            numbers("SELECT answers FROM spending"),
+            numbers("SELECT count(*) FROM answers"),
+            numbers("SELECT count(*) FROM claims"),
+        ];
+        assert!(asked.lock().unwrap().syncs > 0);
+        (results, numbers)
+    });
+    assert_eq!(repeated, whole);
+    assert_eq!(whole.1, [5, 5, 1, 1, 0]);
 }

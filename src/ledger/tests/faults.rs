@@ -22,7 +22,7 @@ pub(crate) struct StoreFaults {
     pub(crate) for_ever: bool,
     /// Whether the group is durable all the same, as when only the disk's confirmation was lost.
     pub(crate) durable: bool,
-    /// The error; a read always fails as a disk does.
+    /// The error; a read always fails as a disk does. After a connection was reset, the group is stored again.
     pub(crate) kind: io::ErrorKind,
 }
 
@@ -133,6 +133,9 @@ where
         }
         if faults.durable {
             self.database.transaction(durable, work)?;
+        }
+        if faults.kind == io::ErrorKind::ConnectionReset {
+            return self.database.transaction(durable, work);
         }
         Err(match faults.kind {
             io::ErrorKind::StorageFull => DbFault::no_space(),

@@ -579,3 +579,17 @@ fn check_distrust(path: &Path) {
     beside.keep_answers(&[ANSWERS + 3]);
     assert_eq!(score(&again.look_up(&[ANSWERS + 3])[0]), Some(ANSWERS + 3));
 }
+
+#[test]
+fn a_new_file_goes_with_a_run_that_does_not_start_unless_another_one_has() {
+    let directory = crate::engine::directory();
+    let path = directory.path().join("l");
+    let open = || OpenLedger::open(&settings(&path, "a.csv", Reuse::All)).unwrap();
+    drop(open());
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+    let refused = open();
+    let mut other = Run::start(&path, "b.csv", Reuse::All).unwrap();
+    drop(refused);
+    other.keep_answers(&[1]);
+    assert_eq!(score(&other.look_up(&[1])[0]), Some(1));
+}
