@@ -26,7 +26,7 @@ pub(crate) enum SandboxPlan {
 /// The user in a request's body.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-#[allow(
+#[expect(
     clippy::struct_field_names,
     reason = "the interface calls it `user_agent`"
 )]
@@ -52,10 +52,10 @@ pub(super) fn headers(headers: &HeaderMap, accepted: &[Secret]) -> Result<(), Re
     };
     let key = text(AUTHORIZATION.as_str()).strip_prefix("Bearer ");
     let key = key.map_or("", str::trim);
-    let unknown = !accepted.is_empty() && accepted.iter().all(|accepted| accepted.expose() != key);
+    let is_refused = !accepted.is_empty() && accepted.iter().all(|it| it.expose() != key);
     let wrong = if key.is_empty() {
         "the Authorization header has no bearer token"
-    } else if unknown {
+    } else if is_refused {
         "the stand-in does not accept this key"
     } else if text("x-service-id").is_empty() {
         "the X-Service-ID header is missing"
@@ -113,7 +113,7 @@ fn is_phone(text: &str) -> bool {
         && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// A pattern that adds to a score: its name in `risk_patterns`, how many hundredths it adds, and who shows it.
+/// A pattern that adds to a score: its name in `risk_patterns`, how many hundredths it adds, and whether a user has it.
 type Pattern = (&'static str, u32, fn(&User) -> bool);
 
 const PATTERNS: [Pattern; 8] = [
@@ -133,17 +133,18 @@ const PATTERNS: [Pattern; 8] = [
     }),
 ];
 
-const BASE: u32 = 20;
+/// The lowest and the highest score, and how far a hash spreads them, in hundredths.
+const MIN_SCORE: u32 = 20;
+const MAX_SCORE: u32 = 1000;
 const SPREAD: u64 = 60;
-const MOST: u32 = 1000;
 
 /// The score in hundredths, and the names of the user's patterns.
 pub(super) fn score(user: &User) -> (u32, Vec<&'static str>) {
-    let shown = || PATTERNS.iter().filter(|(_, _, shown)| shown(user));
-    let points: u32 = shown().map(|(_, points, _)| points).sum();
+    let found = PATTERNS.iter().filter(|(_, _, is_found)| is_found(user));
+    let points: u32 = found.clone().map(|(_, points, _)| points).sum();
     let spread = u32::try_from(hash(user) % SPREAD).unwrap_or(0);
-    let names = shown().map(|(name, ..)| *name).collect();
-    ((BASE + points + spread).min(MOST), names)
+    let names = found.map(|(name, ..)| *name).collect();
+    ((MIN_SCORE + points + spread).min(MAX_SCORE), names)
 }
 
 /// FNV-1a of the fields: the same on every machine and in every version.
@@ -177,8 +178,8 @@ fn disposable_domain(user: &User) -> bool {
 
 fn private_ip(user: &User) -> bool {
     match user.ip.parse() {
-        Ok(std::net::IpAddr::V4(ip)) => ip.is_private() || ip.is_loopback() || ip.is_link_local(),
-        Ok(std::net::IpAddr::V6(ip)) => {
+        Ok(IpAddr::V4(ip)) => ip.is_private() || ip.is_loopback() || ip.is_link_local(),
+        Ok(IpAddr::V6(ip)) => {
             ip.is_loopback() || ip.is_unique_local() || ip.is_unicast_link_local()
         }
         Err(_) => false,
@@ -211,7 +212,6 @@ fn contains_any(text: &str, words: &str) -> bool {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

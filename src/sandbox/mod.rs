@@ -4,11 +4,8 @@
 //! mistake in one shows in the other. Its scores mean nothing, and its transaction ids start with `sandbox-`.
 
 mod answer;
-mod server;
 mod stand_in;
 
 pub(crate) use answer::SandboxPlan;
-pub(crate) use server::Sandbox;
-pub(crate) use server::{listen, serve};
-pub(crate) use stand_in::{FaultKind, Faults, ID_PREFIX, parse_fault};
-pub(crate) use stand_in::{RateLimit, SandboxSettings};
+pub(crate) use stand_in::{FaultKind, Faults, ID_PREFIX, RateLimit, parse_fault};
+pub(crate) use stand_in::{Sandbox, SandboxSettings, listen, serve};

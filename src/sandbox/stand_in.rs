@@ -1,21 +1,26 @@
-//! The stand-in's treatment of a request, by its settings: it answers, refuses, fails, and counts.
-//!
-//! It must not know connections.
+//! The stand-in: it treats each request as its settings say, answers, refuses, fails and counts, over HTTP/1.1 on loopback, also
+//! on a thread of its own. It must not know which requests are valid.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::num::NonZeroU32;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::Duration;
+use std::{fmt, io};
 
 use bytes::Bytes;
-use http_body_util::Full;
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::body::Incoming;
 use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use hyper::http::request::Parts;
-use hyper::{Method, Response, StatusCode};
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde_json::json;
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
 use super::answer::{self, Rejection, SandboxPlan};
@@ -141,7 +146,7 @@ pub(crate) fn parse_fault(text: &str) -> Result<(FaultKind, f64), String> {
     let (name, probability) = text.split_once('=').ok_or(ALLOWED)?;
     let (_, kind) = KINDS
         .into_iter()
-        .find(|(known, _)| *known == name)
+        .find(|(kind, _)| *kind == name)
         .ok_or(ALLOWED)?;
     let probability: f64 = probability.parse().map_err(|_| ALLOWED)?;
     if (0.0..=1.0).contains(&probability) {
@@ -151,10 +156,10 @@ pub(crate) fn parse_fault(text: &str) -> Result<(FaultKind, f64), String> {
     }
 }
 
-/// What a stand-in has counted.
+/// The counts of a stand-in.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Report {
-    /// All requests, except those that asked for these counts.
+    /// All requests, except those for these counts.
     pub(crate) requests: u64,
     /// Successful answers: what the service would have charged.
     pub(crate) billed: u64,
@@ -183,14 +188,14 @@ impl fmt::Display for Report {
 }
 
 /// A complete response.
-pub(super) type HttpResponse = Response<Full<Bytes>>;
+type HttpResponse = Response<Full<Bytes>>;
 
 /// The connection is reset without an answer.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct HangUp;
+struct HangUp;
 
 /// The stand-in.
-pub(super) struct StandIn {
+struct StandIn {
     settings: SandboxSettings,
     state: Mutex<State>,
 }
@@ -204,7 +209,7 @@ struct State {
 }
 
 impl StandIn {
-    pub(super) fn new(settings: SandboxSettings) -> Self {
+    fn new(settings: SandboxSettings) -> Self {
         let burst = settings
             .rate_limit
             .map_or(0.0, |limit| limit.burst.get().into());
@@ -222,15 +227,11 @@ impl StandIn {
         }
     }
 
-    pub(super) fn report(&self) -> Report {
-        self.state().report.clone()
+    fn report(&self) -> Report {
+        lock(&self.state).report.clone()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
-    }
-
-    pub(super) async fn answer(
+    async fn answer(
         &self,
         head: &Parts,
         body: Result<Bytes, Rejection>,
@@ -244,7 +245,7 @@ impl StandIn {
             sleep(wait).await;
         }
         if let Some(limit) = above {
-            self.state().report.throttled += 1;
+            lock(&self.state).report.throttled += 1;
             return Ok(too_many(&limit));
         }
         let fault = self.pick_fault();
@@ -265,7 +266,7 @@ impl StandIn {
             (Ok(_), Some(FaultKind::Lost)) => Err(HangUp),
             (Ok(answer), _) => Ok(with_json(StatusCode::OK, answer)),
             (Err(rejection), _) => {
-                self.state().report.refused += 1;
+                lock(&self.state).report.refused += 1;
                 Ok(error(rejection))
             }
         }
@@ -273,7 +274,7 @@ impl StandIn {
 
     /// Counts a request. Returns the limit that it is above, and how long its answer takes.
     fn arrived(&self) -> (Option<RateLimit>, Duration) {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         state.report.requests += 1;
         let above = self.settings.rate_limit.filter(|limit| {
             let (tokens, filled) = state.tokens;
@@ -298,7 +299,7 @@ impl StandIn {
         if self.settings.faults == Faults::default() {
             return None;
         }
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         let (name, kind) = self.settings.faults.pick(state.random.f64())?;
         *state.report.faults.entry(name).or_default() += 1;
         Some(kind)
@@ -318,7 +319,7 @@ impl StandIn {
         let user = answer::body(&body?, self.settings.plan)?;
         let (hundredths, patterns) = answer::score(&user);
         let number = {
-            let mut state = self.state();
+            let mut state = lock(&self.state);
             state.report.billed += 1;
             state.report.billed
         };
@@ -375,8 +376,131 @@ fn with_json(status: StatusCode, body: String) -> HttpResponse {
     answer
 }
 
+/// The largest body that is read. The client's bodies are smaller than 2 KiB.
+const MAX_BODY: usize = 1024 * 1024;
+
+/// Starts to listen.
+///
+/// # Errors
+/// The address is not on loopback, or it is taken.
+pub(crate) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    if !address.ip().is_loopback() {
+        // If it answered a network, it would sooner or later be mistaken for the service.
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "the stand-in listens on this machine only",
+        ));
+    }
+    let listener = TcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// Serves until `stop`, and returns the counts.
+///
+/// # Errors
+/// The listener cannot be used.
+pub(crate) async fn serve(
+    listener: TcpListener,
+    settings: SandboxSettings,
+    stop: impl Future<Output = ()>,
+) -> io::Result<Report> {
+    let listener = tokio::net::TcpListener::from_std(listener)?;
+    let stand_in = Arc::new(StandIn::new(settings));
+    let mut stop = std::pin::pin!(stop);
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = &mut stop => return Ok(stand_in.report()),
+        };
+        match accepted {
+            Ok((stream, _)) => drop(tokio::spawn(connection(stream, Arc::clone(&stand_in)))),
+            // Probably out of file descriptors. The next attempt may succeed.
+            Err(_) => sleep(Duration::from_millis(10)).await,
+        }
+    }
+}
+
+async fn connection(stream: TcpStream, stand_in: Arc<StandIn>) {
+    use std::os::fd::AsFd;
+    // Answers are single small writes. Waiting to fill a packet would only add latency.
+    let _ = stream.set_nodelay(true);
+    // A second handle to the socket, to close it with a reset: hyper owns the first one.
+    let handle = stream.as_fd().try_clone_to_owned().ok();
+    let serve = service_fn(async |request: Request<Incoming>| {
+        let (head, body) = request.into_parts();
+        let body = match Limited::new(body, MAX_BODY).collect().await {
+            Ok(body) => Ok(body.to_bytes()),
+            Err(error) if error.is::<LengthLimitError>() => Err(too_large()),
+            Err(_) => return Err(io::Error::other("the client has gone away")),
+        };
+        stand_in.answer(&head, body).await.map_err(|HangUp| {
+            if let Some(socket) = &handle {
+                // If this fails, the client sees an orderly end instead, which is a fault as well.
+                let _ = rustix::net::sockopt::set_socket_linger(socket, Some(Duration::ZERO));
+            }
+            io::Error::other("the stand-in hangs up")
+        })
+    });
+    // A client that goes away is not worth reporting.
+    let _ = hyper::server::conn::http1::Builder::new()
+        .serve_connection(TokioIo::new(stream), serve)
+        .await;
+}
+
+const fn too_large() -> Rejection {
+    let status = StatusCode::PAYLOAD_TOO_LARGE;
+    Rejection(status, "the body is larger than 1 MiB")
+}
+
+/// A stand-in on its own thread.
+pub(crate) struct Sandbox {
+    address: SocketAddr,
+    stop: oneshot::Sender<()>,
+    thread: JoinHandle<io::Result<Report>>,
+}
+
+impl Sandbox {
+    /// Starts a stand-in. It is listening when this returns.
+    ///
+    /// # Errors
+    /// The address is not on loopback, or cannot be used.
+    pub(crate) fn start(settings: SandboxSettings) -> io::Result<Self> {
+        let listener = listen(settings.listen)?;
+        let address = listener.local_addr()?;
+        let (stop, stopped) = oneshot::channel();
+        let thread = std::thread::Builder::new().name("sandbox".to_owned());
+        let thread = thread.spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()?;
+            runtime.block_on(serve(listener, settings, async {
+                // A dropped sender means the same.
+                let _ = stopped.await;
+            }))
+        })?;
+        Ok(Self {
+            address,
+            stop,
+            thread,
+        })
+    }
+
+    /// Its address.
+    pub(crate) const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Stops it, and returns its counts.
+    pub(crate) fn stop(self) -> Report {
+        // It may have ended already.
+        let _ = self.stop.send(());
+        let ended = self.thread.join().ok().and_then(Result::ok);
+        ended.unwrap_or_default()
+    }
+}
+
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
