@@ -1,7 +1,6 @@
-//! The layout of a file: its format and the columns that we add.
+//! The layout of a file: its format and the columns that rescore adds.
 //!
-//! `input` detects it before the first row, `output` writes accordingly. It must not know how
-//! either of them works.
+//! `input` detects it before the first row, `output` writes accordingly. It must not know how either of them works.
 
 use std::borrow::Cow;
 use std::ops::Deref;
@@ -9,7 +8,7 @@ use std::ops::Deref;
 use bytes::Bytes;
 use memchr::memchr;
 
-use crate::base::encoding::TextEncoding;
+use crate::base::text::TextEncoding;
 use crate::raw_json;
 use crate::row::RawRow;
 
@@ -53,8 +52,7 @@ pub(crate) enum Compression {
 }
 
 impl Compression {
-    /// A file's name without the extension for its compression, and the compression. Case does not
-    /// matter.
+    /// A file's name without the extension for its compression, and the compression. Case does not matter.
     pub(crate) fn split_name(name: &str) -> (&str, Option<Self>) {
         match name.rsplit_once('.') {
             Some((stem, end)) if end.eq_ignore_ascii_case("gz") => (stem, Some(Self::Gzip)),
@@ -66,15 +64,15 @@ impl Compression {
 
 /// The three columns that every output has.
 pub const VERDICT_COLUMNS: [&str; 3] = ["transaction_id", "risk_score", "decision"];
-/// The index of the id among our columns.
+/// The index of the id among the columns that rescore adds.
 pub(crate) const ID_COLUMN: usize = 0;
-/// The index of the score among our columns.
+/// The index of the score among them.
 pub(crate) const SCORE_COLUMN: usize = 1;
-/// The index of the decision among our columns.
+/// The index of the decision among them.
 pub(crate) const DECISION_COLUMN: usize = 2;
 
-/// The columns that we write: a list of their names. The verdict's three come first, then the captured ones, and at the end
-/// perhaps the one for the reason of a row without a verdict. By default there are none: nothing is written.
+/// The columns that rescore adds: a list of their names. The verdict's three come first, then the captured ones, and at the end
+/// perhaps the one for the reason of a row without a verdict. By default the list is empty, and nothing is added.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AddedColumns {
     names: Vec<String>,
@@ -98,7 +96,7 @@ impl AddedColumns {
         }
     }
 
-    /// What stands before all names.
+    /// The prefix of all names.
     pub(crate) fn prefix(&self) -> &str {
         let id = self.names.get(ID_COLUMN).map_or("", String::as_str);
         id.strip_suffix(VERDICT_COLUMNS[ID_COLUMN]).unwrap_or("")
@@ -127,7 +125,7 @@ impl Deref for AddedColumns {
     }
 }
 
-/// What is in a column that we write.
+/// The content of a column that rescore adds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ColumnContent {
     /// The answer's transaction id.
@@ -149,18 +147,17 @@ pub struct Layout {
     pub format: Format,
     /// The encoding of the rows, and of what is added to them.
     pub encoding: TextEncoding,
-    /// What comes before everything else and is kept: a byte order mark, and Excel's line that
-    /// names the delimiter.
+    /// The bytes before the header, which are kept: a byte order mark, and Excel's line that names the delimiter.
     pub preamble: Bytes,
-    /// The header, with the cells that already have our columns' names. JSONL has none.
+    /// The header, with the cells that already have the names of added columns. JSONL has none.
     pub header: Option<RawRow>,
-    /// The columns that we write.
+    /// The columns that rescore adds.
     pub columns: AddedColumns,
 }
 
 impl Layout {
     /// The value of a column as it is written in a row: a cell without its quotes, a JSON string's text, or another JSON value
-    /// as it is, and nothing for null. Bytes that are not text are replaced: this is for comparing and for showing.
+    /// as it is, and nothing for null. Bytes that are not text are replaced: the value is only compared or shown.
     pub(crate) fn value<'a>(&self, written: &'a [u8]) -> Cow<'a, str> {
         match self.format {
             Format::Delimited { quotes, .. } => match unquote_if(quotes, written) {

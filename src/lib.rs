@@ -40,10 +40,10 @@ pub use program::main;
 /// What the tests, the benchmarks and the fuzz targets of this package need. Not an interface for others.
 #[doc(hidden)]
 pub mod internals {
-    pub use crate::base::encoding::TextEncoding;
     pub use crate::base::error::{Error, Result};
     pub use crate::base::own_file::Readers;
     pub use crate::base::secret::Secret;
+    pub use crate::base::text::TextEncoding;
     pub use crate::base::text::is_unsafe_to_print;
     pub use crate::fields::{Assignments, Field, FieldRules, Invalid, UserRequest};
     pub use crate::input::{Compose, FileSettings, FormatChoice, Input, Reader, ReaderSettings};

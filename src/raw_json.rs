@@ -1,7 +1,7 @@
 //! JSON that is read but never printed again: members, pointers and numbers as slices of the text.
 //!
 //! A number beyond 2^53 or a score of 17 digits must come out as it went in, so nothing here builds a tree of values:
-//! everything is a slice of the text. What is valid is decided by `serde_json`.
+//! everything is a slice of the text. `serde_json` decides what is valid.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,8 +11,7 @@ use memchr::memchr;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::base::text::any_byte;
-use crate::base::text::{any_unsafe_to_print, is_unsafe_to_print};
+use crate::base::text::{any_byte, any_unsafe_to_print, is_unsafe_to_print};
 
 /// The text of a key or string, unescaped; `None` for anything else.
 #[inline]
@@ -34,31 +33,29 @@ pub(crate) fn text(json: &str) -> Cow<'_, str> {
     }
 }
 
-/// The value's text on one line: without white space between its tokens, and with JSON escapes for
-/// every character that is unsafe to print, so that the file is safe to show on a terminal.
+/// The value's text on one line: without white space between its tokens, and with JSON escapes for every character that is unsafe
+/// to print, so that the file is safe to show on a terminal.
 pub(crate) fn on_one_line(text: &str) -> Box<str> {
     if !text.starts_with(['{', '[']) {
         return escape_unsafe(text).into();
     }
     let (mut quoted, mut escaped) = (false, false);
-    let kept: String = text
-        .chars()
-        .filter(|c| {
-            match c {
-                _ if escaped => escaped = false,
-                '\\' if quoted => escaped = true,
-                '"' => quoted = !quoted,
-                c if !quoted => return !c.is_ascii_whitespace(),
-                _ => {}
-            }
-            true
-        })
-        .collect();
-    escape_unsafe(&kept).into()
+    let mut compact = text.to_owned();
+    compact.retain(|c| {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' if quoted => escaped = true,
+            '"' => quoted = !quoted,
+            c if !quoted => return !c.is_ascii_whitespace(),
+            _ => {}
+        }
+        true
+    });
+    escape_unsafe(&compact).into()
 }
 
-/// Appends `text` to `to` as a JSON string. Nearly every text has nothing to escape and is copied
-/// as a whole: byte by byte, this took a seventh of the reader's time.
+/// Appends `text` to `to` as a JSON string. Nearly every text has nothing to escape and is copied as a whole: byte by byte, this
+/// took a seventh of the reader's time.
 pub(crate) fn put_string(text: &str, to: &mut impl BufMut) {
     if must_escape(text) {
         // Writing a string to memory cannot fail.
@@ -72,7 +69,7 @@ pub(crate) fn put_string(text: &str, to: &mut impl BufMut) {
 }
 
 /// Whether the text has a character that JSON must escape (RFC 8259, section 7).
-#[allow(
+#[expect(
     clippy::needless_bitwise_bool,
     reason = "without branches the compiler checks many bytes per instruction"
 )]
@@ -82,7 +79,7 @@ fn must_escape(text: &str) -> bool {
     })
 }
 
-/// The same with JSON escapes for every character that is unsafe to print: the string stays what it was.
+/// The same with JSON escapes for every character that is unsafe to print, which do not change the string.
 pub(crate) fn put_printable_string(text: &str, to: &mut Vec<u8>) {
     if any_unsafe_to_print(text) {
         let json = serde_json::Value::from(text).to_string();
@@ -92,8 +89,7 @@ pub(crate) fn put_printable_string(text: &str, to: &mut Vec<u8>) {
     }
 }
 
-/// JSON text with JSON escapes for the characters that are unsafe to print. These can only be
-/// inside strings.
+/// JSON text with JSON escapes for the characters that are unsafe to print. These can only be inside strings.
 pub(crate) fn escape_unsafe(text: &str) -> String {
     if !any_unsafe_to_print(text) {
         return text.to_owned();
@@ -210,7 +206,7 @@ impl fmt::Display for Pointer {
     }
 }
 
-/// A member that was looked up appears twice in its object, so it cannot be known which one is meant.
+/// A member that was looked up appears twice in its object, so nobody can tell which one is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ambiguous;
 

@@ -1,7 +1,7 @@
 //! The number of a row, and its bytes as they were read.
 //!
-//! Nothing changes these bytes on their way to the output. This file knows nothing about formats: `input` finds out which
-//! bytes of a record are its content.
+//! Nothing changes these bytes on their way to the output. This file knows nothing about formats: `input` finds out which bytes
+//! of a record are its content.
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -35,8 +35,7 @@ impl fmt::Display for RowNumber {
     }
 }
 
-/// A part of a record's raw bytes. Records are limited to far below 4 GiB, so 32 bits are enough
-/// and halve the size of a row.
+/// A part of a record's raw bytes. Records are limited to far below 4 GiB, so 32 bits are enough and halve the size of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Span {
     /// Offset of the first byte.
@@ -46,8 +45,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// The span from `start` up to `end`. It saturates instead of wrapping if a caller ignored the
-    /// limit on records.
+    /// The span from `start` up to `end`. It saturates instead of wrapping if a caller ignored the limit on records.
     #[inline]
     pub fn new(start: usize, end: usize) -> Self {
         let narrow = |offset: usize| u32::try_from(offset).unwrap_or(u32::MAX);
@@ -64,16 +62,16 @@ impl Span {
     }
 }
 
-/// The bytes of a row or a header, and where in them things are.
+/// The bytes of a row or a header, and the spans of its parts in them.
 #[derive(Debug, Clone, Default)]
 pub struct RawRow {
     /// The blank lines before the row, its content and its line end, exactly as read.
     pub bytes: Bytes,
     /// The content, without the blank lines before it and the line end after it.
     pub content: Span,
-    /// The values that it already has for columns of ours, as span and column, sorted by span. A column that it has twice is
-    /// listed twice.
-    pub ours: Box<[(Span, usize)]>,
+    /// The values that it already has for added columns, as span and number of the column, sorted by span. A column that it has
+    /// twice is listed twice.
+    pub scored_cells: Box<[(Span, usize)]>,
     /// Its value by which it is compared with an earlier output; empty if there is none.
     pub key: Span,
 }
@@ -107,7 +105,7 @@ impl RawRow {
             .unwrap_or_default()
     }
 
-    /// The line end, where more rows may follow: a last row without one gets one.
+    /// The line end of a row that others may follow: a last row without one gets one.
     pub(crate) fn line_end_or_new(&self) -> &[u8] {
         match self.line_end() {
             [] => b"\n",
@@ -115,17 +113,18 @@ impl RawRow {
         }
     }
 
-    /// Where it has a value for this column of ours; an empty span if it has none.
+    /// The span of the value that it already has for this added column; empty if it has none.
     #[inline]
     pub fn value_of(&self, column: usize) -> Span {
-        let mut ours = self.ours.iter();
-        let found = ours.find(|(_, there)| *there == column);
+        let mut cells = self.scored_cells.iter();
+        let found = cells.find(|(_, of_column)| *of_column == column);
         found.map_or_else(Span::default, |(span, _)| *span)
     }
 
-    /// Whether it already has a cell or member for this column of ours.
+    /// Whether it already has a cell or member for this added column.
     #[inline]
     pub(crate) fn has(&self, column: usize) -> bool {
-        self.ours.iter().any(|(_, there)| *there == column)
+        let mut cells = self.scored_cells.iter();
+        cells.any(|(_, of_column)| *of_column == column)
     }
 }

@@ -1,7 +1,7 @@
 //! A row on its way from the reader to the writer: its bytes, and how far it has come.
 //!
-//! It is one value for the whole way. The reader makes it, the look-up and the engine change its state in place, and the
-//! writer writes it. This file must not know who does what with it.
+//! It is one value for the whole way. The reader makes it, the look-up and the engine change its state in place, and the writer
+//! writes it. This file must not know how they work.
 
 use std::mem;
 
@@ -28,27 +28,27 @@ pub struct Row {
 /// How far a row has come.
 #[derive(Debug)]
 pub enum RowState {
-    /// It breaks a rule, so that it is not asked for.
+    /// It breaks a rule, so it is not sent.
     Invalid(Failure),
-    /// This is what asks for it.
+    /// It can be sent: the body of its request.
     Asked(Bytes),
-    /// Nothing asks for it, as an earlier run wrote the file. Here are the columns that a command wants besides ours; an empty
-    /// span is a member that the row lacks.
+    /// An earlier run wrote the file, so nothing is sent. These are the columns that a command wants besides the added ones; the
+    /// span of a member that the row lacks is empty.
     Scored(Box<[Span]>),
-    /// It is not asked for, as `--only` does not choose it, and is written as it is.
+    /// `--only` does not choose it, so it is not sent, and is written as it is.
     Passed,
     /// It waits for its turn.
     Waiting {
-        /// What asks for it.
+        /// The body of its request.
         body: Bytes,
         /// Names the request: rows with the same key share one call.
         key: RequestKey,
-        /// What the ledger had when the row was read.
+        /// What the look-up found when the row was read.
         found: LookupResult,
     },
     /// It has had its turn, and no verdict yet.
     Out {
-        /// Its request, if it is this row that is called for and not an equal one before it.
+        /// Its request, if this row makes the call, and not an equal one before it.
         key: Option<RequestKey>,
         /// The answer that this run replaces, if the ledger has one.
         old: Option<Box<OldAnswer>>,
@@ -57,7 +57,7 @@ pub enum RowState {
     Done {
         /// The verdict.
         verdict: Verdict,
-        /// How the user was judged before this run, if the ledger knows that.
+        /// The user's score before this run, if the ledger has it.
         old: Option<Score>,
     },
     /// It is left for a later run.
@@ -69,11 +69,11 @@ pub enum RowState {
 pub struct RowBatch {
     /// The rows.
     pub rows: Vec<Row>,
-    /// The position in the source after these rows, in bytes, for the progress.
+    /// The position in the source after these rows, in bytes, for the progress display.
     pub(crate) position: u64,
     /// Blank lines after the last row; empty except in the last batch.
     pub trailer: Bytes,
-    /// What a person should know of their values.
+    /// What a person should know about their values.
     pub(crate) noticed: Noticed,
     /// What was found in the values of all rows, if that is noted; empty except in the last batch with rows.
     pub(crate) quality: Vec<Finding>,
@@ -98,7 +98,7 @@ pub(crate) fn earlier_verdict(raw: &RawRow, layout: &Layout) -> (Option<Score>, 
     )
 }
 
-/// Turns rows that are asked for into rows that wait for a verdict: gives each its key, and what is known of it.
+/// Turns rows that can be sent into rows that wait for a verdict: gives each its key, and the result of its look-up.
 ///
 /// # Errors
 /// The ledger cannot be read.
@@ -109,18 +109,15 @@ pub(crate) fn look_up(lookup: &mut Lookup, rows: &mut [Row]) -> Result<()> {
     });
     let keys: Vec<RequestKey> = bodies.map(|body| lookup.key(body)).collect();
     let found = lookup.look_up(&keys)?;
-    let mut known = keys.into_iter().zip(found);
+    let mut results = keys.into_iter().zip(found);
     for row in rows {
         if let RowState::Asked(body) = &mut row.state {
-            let (key, found) = known.next().ok_or_else(unanswered)?;
+            let (key, found) = results
+                .next()
+                .ok_or_else(|| Error::internal("a look-up had no result for a request"))?;
             let body = mem::take(body);
             row.state = RowState::Waiting { body, key, found };
         }
     }
     Ok(())
-}
-
-/// There is an answer for each request, known or not.
-fn unanswered() -> Error {
-    Error::internal("a look-up had no answer for a request")
 }

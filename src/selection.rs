@@ -1,8 +1,8 @@
 //! Which rows of its input a run takes: all of them, the first ones, or a sample; and which of those it sends.
 //!
-//! A sample is drawn by a hash of what a row would send, and by nothing else: it is the same in each run, wherever the row
-//! stands in the file, whatever ledger is used, and a larger sample has all rows of a smaller one. Equal requests are all
-//! in it or all out of it. This file knows neither how rows are read nor what becomes of them.
+//! A hash of what a row would send decides whether it is in a sample, and nothing else: the sample is the same in each run,
+//! whatever the order of the rows and whatever ledger is used, and a larger sample has all rows of a smaller one. Equal requests
+//! are all in it or all out of it. This file knows neither how rows are read nor what becomes of them.
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -10,14 +10,13 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::base::encoding::composed;
 use crate::base::numbers::grouped;
-use crate::base::text::quoted;
+use crate::base::text::{composed, quoted};
 
 /// Which rows a run takes; by default all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Selection {
-    /// Only this many rows, the first ones; with a sample, the first ones of the sample.
+    /// Only this many first rows; with a sample, its first ones.
     pub limit: Option<NonZeroU64>,
     /// Only about this share of them.
     #[serde(rename = "sample_percent")]
@@ -71,7 +70,7 @@ impl FromStr for Condition {
         }
         if values.starts_with('=') {
             return Err(
-                "`=` stands once: `==` is not known; a value that starts with it is in double quotes",
+                "write `=` once, not `==`; a value that starts with `=` is in double quotes",
             );
         }
         // A value with a comma is in quotes, as in a file. No argument has a NUL byte, so all of it is one record.
@@ -83,7 +82,7 @@ impl FromStr for Condition {
             Some(record) => record
                 .map_err(|_| wrong)?
                 .iter()
-                // A byte order mark comes along where a value is copied out of a file.
+                // A byte order mark may be copied with a value out of a file.
                 .map(|value| composed(value.trim_start_matches('\u{feff}')).into_owned())
                 .collect(),
             None => vec![String::new()],
@@ -113,9 +112,9 @@ impl Selection {
     /// The rows for people: `the first 100 rows`; `None` for all of them.
     pub(crate) fn words(&self) -> Option<String> {
         let sample = self.sample.map(|share| format!("a sample of {share}"));
-        let first = self.limit.map(|limit| match limit.get() {
+        let first = self.limit.map(|rows| match rows.get() {
             1 => "the first row".to_owned(),
-            limit => format!("the first {} rows", grouped(limit.into())),
+            rows => format!("the first {} rows", grouped(rows.into())),
         });
         match (first, sample) {
             (Some(first), Some(sample)) => Some(format!("{first} of {sample}")),
@@ -129,9 +128,9 @@ impl Sample {
     pub(crate) fn has(self, bytes: &[u8]) -> bool {
         let hash = blake3::hash(bytes);
         let first = hash.as_bytes().first_chunk().copied().unwrap_or_default();
-        // 53 bits are exact in a double, so the place is below 1.
-        let place = (u64::from_le_bytes(first) >> 11) as f64 / (1_u64 << 53) as f64;
-        place * 100.0 < self.0
+        // 53 bits are exact in a double, so the number is below 1.
+        let number = (u64::from_le_bytes(first) >> 11) as f64 / (1_u64 << 53) as f64;
+        number * 100.0 < self.0
     }
 }
 
@@ -145,10 +144,11 @@ impl FromStr for Sample {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let percent = text.strip_suffix('%').and_then(|it| it.trim().parse().ok());
-        { percent.filter(|percent| *percent > 0.0 && *percent <= 100.0) }
-            .map(Self)
-            .ok_or("expected a share above 0% and up to 100%, such as `1%` or `0.1%`")
+        let number = text.strip_suffix('%').map(|it| it.trim().parse());
+        match number {
+            Some(Ok(percent)) if percent > 0.0 && percent <= 100.0 => Ok(Self(percent)),
+            _ => Err("expected a share above 0% and up to 100%, such as `1%` or `0.1%`"),
+        }
     }
 }
 

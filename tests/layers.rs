@@ -14,18 +14,17 @@ use std::fs;
 use std::path::Path;
 
 /// The only files that may name a crate, by how their names start. Crates that are not here may be named anywhere.
-const OWNERS: [(&str, &str); 20] = [
+const OWNERS: [(&str, &str); 19] = [
     ("governor", "pace/limiter.rs"),
-    ("chardetng", "input/text.rs"),
     ("clap", "cli/ config/ commands/text.rs"),
     ("csv", "input/sniff.rs selection.rs"),
-    ("encoding_rs", "base/encoding.rs"),
+    ("encoding_rs", "base/text.rs"),
     ("futures", "engine/ pace/gate.rs"),
     (
         "hyper",
         "sandbox/ service/client.rs service/network_fault.rs",
     ),
-    ("icu_normalizer", "base/encoding.rs"),
+    ("icu_normalizer", "base/text.rs"),
     ("indicatif", "observe/"),
     (
         "jiff",

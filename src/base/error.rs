@@ -1,4 +1,4 @@
-//! Why a run cannot start or cannot continue, with a hint and the exit code; and how foreign text is made safe for messages.
+//! Why a run cannot start or cannot continue, with a hint and the exit code.
 //!
 //! A row's failure is never an [`Error`]; see `verdict`. `Display` shows only its own level: `main` prints the chain of
 //! sources. Wording: lower case, no full stop; what was being done, to what, where; the bad value in backticks.
@@ -21,7 +21,7 @@ pub enum Exit {
     Stopped,
     /// The service refused the run: key, plan, credit or address.
     Refused,
-    /// Stopped by a limit of the user's own, such as `--max-calls`: the same command stops again.
+    /// Stopped by a limit that the user has set, such as `--max-calls`: the same command stops again.
     Limited,
     /// A bug in rescore.
     Internal,
@@ -110,7 +110,7 @@ impl Error {
         Self::new(Exit::Refused, message)
     }
 
-    /// A limit of the user's own stops the run.
+    /// A limit that the user has set stops the run.
     pub(crate) fn limited(message: impl Into<String>) -> Self {
         Self::new(Exit::Limited, message)
     }
@@ -141,8 +141,8 @@ impl Error {
         self
     }
 
-    /// Adds the line with a file's columns, in place of an earlier one. A log has neither it nor the hint: without a header,
-    /// names would be a user's values.
+    /// Adds the line with a file's columns, which replaces an earlier one. A log has neither this line nor the hint: without a
+    /// header, the names would be a user's values.
     pub(crate) fn columns(mut self, line: impl Into<String>) -> Self {
         self.columns = Some(line.into().into());
         self
@@ -159,7 +159,7 @@ impl Error {
         self
     }
 
-    /// Adds the hint where there is none.
+    /// Adds the hint, unless there is one.
     pub(crate) fn or_hint(self, hint: &'static str) -> Self {
         if self.hint.is_some() {
             return self;
@@ -176,7 +176,7 @@ impl Error {
         self
     }
 
-    /// Adds the file that it is about, for the details about full disks. The message names the file in its own way.
+    /// Adds the file that the error is about, for the details about full disks. The message may name it otherwise.
     pub(crate) fn about(mut self, file: &Path) -> Self {
         self.file = Some(file.into());
         self
@@ -226,7 +226,7 @@ impl Error {
             let words = error
                 .downcast_ref::<std::io::Error>()
                 .map_or_else(|| error.to_string(), system_words);
-            // Some libraries include their source in their own text; saying it twice is of no use.
+            // Some libraries include their source in their text: it is not repeated.
             if !all.contains(&words) {
                 all.push_str(&words);
                 causes.push(words);
@@ -283,7 +283,7 @@ impl Error {
     }
 }
 
-/// The system's words for an error, in our style: lower case and without `(os error 111)`.
+/// The system's words for an error, in the style of rescore's messages: lower case and without `(os error 111)`.
 pub(crate) fn system_words(error: &std::io::Error) -> String {
     let words = error.to_string();
     let words = words.split(" (os error").next().unwrap_or(&words);

@@ -1,5 +1,5 @@
-//! Counts and hashes the bytes that pass through readers and writers: those of the file itself, compressed or not, so that
-//! `b3sum` gives the same hash. It must not know what the bytes mean.
+//! Counts and hashes the bytes that pass through readers and writers, as they are in the file, compressed or not: `b3sum` gives the
+//! same hash. It must not know what the bytes mean.
 
 use std::io::{self, Read, Write};
 use std::sync::{Arc, Mutex};
@@ -16,9 +16,9 @@ pub(crate) struct Meter(Arc<Mutex<PassedBytes>>);
 struct PassedBytes {
     count: u64,
     hasher: blake3::Hasher,
-    /// Nobody asks for the hash.
+    /// Nobody needs the hash.
     is_only_counted: bool,
-    /// Nothing is missing.
+    /// The whole file has passed.
     is_whole: bool,
 }
 
@@ -38,7 +38,7 @@ impl Meter {
         lock(&self.0).is_only_counted = true;
     }
 
-    /// What has passed is the whole file.
+    /// The whole file has passed.
     pub(crate) fn end(&self) {
         lock(&self.0).is_whole = true;
     }
@@ -63,7 +63,7 @@ impl Meter {
 pub(crate) struct Metered<T> {
     /// What is read or written.
     pub(crate) inner: T,
-    /// Of what has passed.
+    /// Counts and hashes what passes.
     pub(crate) meter: Meter,
 }
 

@@ -1,15 +1,13 @@
 //! What every other module may use: errors, standard error, secrets and where they show, numbers and exact amounts of money,
-//! encodings, hashes of files, and files that the program creates.
+//! foreign text, hashes of files, and files that the program creates.
 //!
 //! Nothing here knows about rows, calls or the service.
 
-pub(crate) mod encoding;
 pub(crate) mod error;
 pub(crate) mod meter;
 pub(crate) mod money;
 pub(crate) mod numbers;
 pub(crate) mod own_file;
-pub(crate) mod redact;
 pub(crate) mod secret;
 pub(crate) mod stderr;
 pub(crate) mod text;

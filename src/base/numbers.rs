@@ -1,4 +1,4 @@
-//! Numbers: decimals that keep their digits, and counts, shares, times and limits as people read them.
+//! Numbers: decimals that keep their digits, and counts, shares, times and tolerances as people read them.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -77,13 +77,19 @@ impl fmt::Display for Decimal {
 pub(crate) fn grouped(number: u128) -> String {
     let digits = number.to_string();
     let mut grouped = String::with_capacity(digits.len() * 4 / 3);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             grouped.push(',');
         }
         grouped.push(digit);
     }
     grouped
+}
+
+/// `1 row`, `2,000 rows`.
+pub(crate) fn counted(number: u64, thing: &str) -> String {
+    let s = if number == 1 { "" } else { "s" };
+    format!("{} {thing}{s}", grouped(number.into()))
 }
 
 /// A share in percent with one decimal: only nothing is `0%`, and only all is `100%`. A share of nothing is `–`.
@@ -105,17 +111,24 @@ pub(crate) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// The days after which an answer is old enough to mention, if no setting says how old answers may be.
 pub(crate) const AGED_DAYS: u32 = 30;
 
-/// A time, with two units at most.
+/// A time for people, with two units at most.
 pub(crate) fn time(time: Duration) -> String {
     let seconds = time.as_secs();
+    let in_two = |large: u64, name: &str, small: u64, small_name: &str| {
+        let whole = format!("{} {name}", seconds / large);
+        match seconds % large / small {
+            0 => whole,
+            rest => format!("{whole} {rest} {small_name}"),
+        }
+    };
     match seconds {
         0 if time.as_millis() < 10 => format!("{:.1} ms", time.as_secs_f64() * 1e3),
         0 => format!("{} ms", time.as_millis()),
         1..10 => format!("{:.1} s", time.as_secs_f64()),
         10..60 => format!("{seconds} s"),
-        60..3_600 => format!("{} min {} s", seconds / 60, seconds % 60),
-        3_600..86_400 => format!("{} h {} min", seconds / 3_600, seconds % 3_600 / 60),
-        _ => format!("{} d {} h", seconds / 86_400, seconds % 86_400 / 3_600),
+        60..3_600 => in_two(60, "min", 1, "s"),
+        3_600..86_400 => in_two(3_600, "h", 60, "min"),
+        _ => in_two(86_400, "d", 3_600, "h"),
     }
 }
 
@@ -132,12 +145,12 @@ pub(crate) mod seconds {
 
     use super::rounded;
 
-    /// For a time that is known.
+    /// For any time.
     pub(crate) fn serialize<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
         rounded(time.as_secs_f64()).serialize(to)
     }
 
-    /// For a time that may not be known.
+    /// For a time that may be missing.
     pub(crate) fn serialize_some<S: Serializer>(
         time: &Option<Duration>,
         to: S,
@@ -164,14 +177,14 @@ impl Tolerance {
     /// Whether this number of bad rows among `all` is tolerated.
     pub(crate) fn covers(self, bad: u64, all: u64) -> bool {
         match self {
-            Self::Rows(most) => bad <= most,
-            Self::Percent(most) => bad as f64 * 100.0 <= all as f64 * most,
+            Self::Rows(tolerated) => bad <= tolerated,
+            Self::Percent(tolerated) => bad as f64 * 100.0 <= all as f64 * tolerated,
         }
     }
 
     /// Whether all rows may be bad.
     pub(crate) fn is_everything(self) -> bool {
-        matches!(self, Self::Percent(most) if most >= 100.0)
+        matches!(self, Self::Percent(tolerated) if tolerated >= 100.0)
     }
 }
 
@@ -179,8 +192,8 @@ impl fmt::Display for Tolerance {
     /// As the option has it: `5`, or `0.5%`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Rows(most) => write!(f, "{most}"),
-            Self::Percent(most) => write!(f, "{most}%"),
+            Self::Rows(rows) => write!(f, "{rows}"),
+            Self::Percent(percent) => write!(f, "{percent}%"),
         }
     }
 }
@@ -223,6 +236,7 @@ mod tests {
             (120, "120 ms"),
             (1_500, "1.5 s"),
             (59_000, "59 s"),
+            (60_000, "1 min"),
             (61_000, "1 min 1 s"),
             (3_660_000, "1 h 1 min"),
         ] {

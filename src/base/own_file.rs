@@ -1,14 +1,13 @@
-//! Files that the program creates under names of its own, such as `OUTPUT.partial`: opened in a way that never writes to
-//! anything else. And small files that people have made for it.
+//! Files that the program creates under names that it chooses, such as `OUTPUT.partial`: how they are opened, replaced and shared
+//! with other users. Also the small files that people write for it, and the directory and the identity of a file.
 //!
-//! Something else under such a name may lead anywhere. So links are not followed, and a hard link, a pipe or a device is
-//! refused. Nothing here knows what is written. Also the directory and the identity of a file.
+//! Somebody may have put something else under such a name, which may lead anywhere. So links are not followed, and a hard link, a
+//! pipe or a device is refused. Nothing here knows what is written.
 
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use rustix::fs::{Access, Gid, OFlags, access};
 use rustix::io::Errno;
@@ -17,18 +16,13 @@ use tempfile::NamedTempFile;
 use super::error::Error;
 use super::text::shown;
 
-/// The start and the end of a temporary file's name, around six random letters or digits.
-const TEMPORARY: (&str, &str) = (".rescore-", ".tmp");
-/// After this time without a change, nobody writes to a temporary file any more.
-const ABANDONED: Duration = Duration::from_secs(60 * 60);
-
-/// Why a file cannot be one that we created.
+/// Why a file cannot be one that rescore created.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct NotOurs(&'static str);
 
 impl NotOurs {
-    /// A file with content that we do not write.
+    /// A file with content that rescore does not write.
     pub(crate) const CONTENT: Self = Self("its content does not come from rescore");
 
     fn refuse(metadata: &Metadata) -> io::Result<()> {
@@ -63,7 +57,7 @@ pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// Checks that whatever is at `path` can be a file that we created.
+/// Checks that a file at `path`, if there is one, can be one that rescore created.
 ///
 /// # Errors
 /// A [`NotOurs`] if it cannot.
@@ -75,13 +69,13 @@ pub(crate) fn check(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Opens the file at `path` for reading, and for writing at its end, wherever that is then. A missing file is created with
-/// this mode, as far as the process's umask allows; with `only_new` an existing file is an error.
+/// Opens the file at `path` for reading, and for writing at its current end. A missing file is created with this mode, as far as
+/// the process's umask allows; with `only_new` an existing file is an error.
 ///
 /// # Errors
-/// It cannot be opened, or it cannot be a file that we created.
+/// It cannot be opened, or it cannot be a file that rescore created.
 pub(crate) fn append(path: &Path, mode: u32, only_new: bool) -> io::Result<File> {
-    // Before opening it, because that alone affects some devices.
+    // Before opening it, because opening already affects some devices.
     check(path)?;
     // Never wait for a pipe that was put there in the meantime.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
@@ -97,17 +91,17 @@ pub(crate) fn append(path: &Path, mode: u32, only_new: bool) -> io::Result<File>
     Ok(file)
 }
 
-/// A file of settings, a key or certificates is far smaller, and a device has no end.
-const MOST_OF_SMALL: u64 = 1 << 20;
+/// Files of settings, keys or certificates are far smaller, and a device has no end.
+const MAX_SMALL_FILE: u64 = 1 << 20;
 
-/// Reads a small file that a person has made.
+/// Reads a small file that a person has written.
 ///
 /// # Errors
 /// It cannot be read, or is larger than a megabyte.
 pub(crate) fn read_small(path: &Path) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
-    let mut file = File::open(path)?.take(MOST_OF_SMALL + 1);
-    if file.read_to_end(&mut content)? as u64 > MOST_OF_SMALL {
+    let mut file = File::open(path)?.take(MAX_SMALL_FILE + 1);
+    if file.read_to_end(&mut content)? as u64 > MAX_SMALL_FILE {
         return Err(io::Error::other("it has more than a megabyte"));
     }
     Ok(content)
@@ -127,32 +121,12 @@ pub(crate) fn beside(path: &Path, mode: u32) -> io::Result<NamedTempFile> {
 /// The builder of temporary files that replace others.
 pub(crate) fn temporary() -> tempfile::Builder<'static, 'static> {
     let mut builder = tempfile::Builder::new();
-    builder.prefix(TEMPORARY.0).suffix(TEMPORARY.1);
+    builder.prefix(".rescore-").suffix(".tmp");
     builder
 }
 
-/// Whether this is the name of a temporary file. `.rescore-ledger` may be somebody's own.
-fn is_temporary(name: &str) -> bool {
-    let random = name
-        .strip_prefix(TEMPORARY.0)
-        .and_then(|it| it.strip_suffix(TEMPORARY.1));
-    random.is_some_and(|it| it.len() == 6 && it.bytes().all(|byte| byte.is_ascii_alphanumeric()))
-}
-
-/// Removes temporary files that a kill or a power cut has left.
-fn remove_abandoned(directory: &Path) {
-    let files = fs::read_dir(directory).into_iter().flatten().flatten();
-    for file in files.filter(|file| file.file_name().to_str().is_some_and(is_temporary)) {
-        let changed = file.metadata().and_then(|there| there.modified());
-        if changed.is_ok_and(|at| at.elapsed().is_ok_and(|age| age >= ABANDONED)) {
-            // If it cannot be removed, it only takes space.
-            let _ = fs::remove_file(file.path());
-        }
-    }
-}
-
-/// Puts a file with this content, for these readers, in the place of the one at `path`, if there is one. No reader ever gets
-/// half of it, and after a kill there is the earlier file.
+/// Writes a file with this content, for these readers, and replaces the one at `path`, if there is one. No reader ever gets half
+/// of it, and after a kill the earlier file is still there.
 ///
 /// # Errors
 /// It cannot be written. The earlier file is still there then.
@@ -178,7 +152,7 @@ pub(crate) fn cannot_make(path: &Path, error: Error) -> Error {
     }
 }
 
-/// Marks in paths that mean something to a shell or another program, but not to a file system.
+/// Parts of paths that mean something to a shell or another program, but not to a file system.
 #[rustfmt::skip]
 const NOT_EXPANDED: [(&str, &str); 3] = [
     ("~", "`~` is not expanded in quotes, in a settings file or after `=`: write the path of the home directory"),
@@ -186,7 +160,7 @@ const NOT_EXPANDED: [(&str, &str); 3] = [
     ("://", "write a file, and copy it from there, for instance with `aws s3 cp`"),
 ];
 
-/// Why a path leads nowhere that a shell would have expanded, or that is an address.
+/// Why a path leads nowhere: a shell would have expanded it, or it is an address.
 pub(crate) fn not_expanded(path: &Path) -> Option<&'static str> {
     let path = path.to_str()?;
     let is_it = |mark: &str| path.starts_with(mark) || mark == "://" && path.contains(mark);
@@ -196,19 +170,19 @@ pub(crate) fn not_expanded(path: &Path) -> Option<&'static str> {
         .map(|(_, why)| *why)
 }
 
-/// Why this user can neither write to the file at `path` nor make files beside it; `None` where both can be done, or where
-/// that is not known.
+/// Why this user can neither write to the file at `path` nor make files beside it; `None` if both can be done, or if nobody
+/// knows.
 pub(crate) fn not_writable(path: &Path) -> Option<String> {
-    [path, directory_of(path)].into_iter().find_map(|place| {
-        let shown = shown(place);
-        match access(place, Access::WRITE_OK) {
+    [path, directory_of(path)].into_iter().find_map(|path| {
+        let name = shown(path);
+        match access(path, Access::WRITE_OK) {
             Err(Errno::ACCESS) => {
-                let owner = fs::metadata(place).map(|there| user_name(there.uid()));
+                let owner = fs::metadata(path).map(|metadata| user_name(metadata.uid()));
                 let owner = owner.map(|owner| format!(", which belongs to {owner}"));
                 let owner = owner.unwrap_or_default();
-                Some(format!("this user may not write to `{shown}`{owner}"))
+                Some(format!("this user may not write to `{name}`{owner}"))
             }
-            Err(Errno::ROFS) => Some(format!("the file system of `{shown}` is read-only")),
+            Err(Errno::ROFS) => Some(format!("the file system of `{name}` is read-only")),
             _ => None,
         }
     })
@@ -232,7 +206,7 @@ pub(crate) fn not_trusted(file: &Metadata) -> Option<String> {
     let in_group = || {
         let groups = getgroups().unwrap_or_default();
         let mut groups = groups.into_iter().chain([getegid()]);
-        groups.any(|own| own.as_raw() == group)
+        groups.any(|member_of| member_of.as_raw() == group)
     };
     if mode_of(file) & 0o002 != 0 {
         Some("everybody may write to it".to_owned())
@@ -246,7 +220,7 @@ pub(crate) fn not_trusted(file: &Metadata) -> Option<String> {
     }
 }
 
-/// The bits of a file's owner, who can read and write it.
+/// The permission bits with which only its owner can read and write a file.
 pub(crate) const OWNER: u32 = 0o600;
 
 /// Who may read and write a file: its permission bits, and the group for which they hold.
@@ -274,12 +248,11 @@ impl Readers {
         }
     }
 
-    /// Those of a new file beside `path` that at most these may read. The process's umask applies: an empty file shows it.
+    /// Those of a new file beside `path` that at most these may read, as far as the process's umask allows: an empty file tells.
     ///
     /// # Errors
     /// No file can be made there.
     pub(crate) fn of_new(self, path: &Path) -> io::Result<Self> {
-        remove_abandoned(directory_of(path));
         let new = beside(path, self.mode & 0o666 | OWNER)?;
         let mode = mode_of(&new.as_file().metadata()?);
         Ok(Self { mode, ..self })
@@ -293,8 +266,8 @@ impl Readers {
         Self { mode, group }
     }
 
-    /// The permission bits of a file of this group that no one else can read then. In another group than theirs, the group
-    /// and all others may do what both were allowed.
+    /// The permission bits with which a file of this group has no other readers. In another group than theirs, the group and all
+    /// others may do what both were allowed to do.
     fn mode_in(self, group: Option<u32>) -> u32 {
         if self.group.is_none() || self.group == group {
             return self.mode;
@@ -303,18 +276,19 @@ impl Readers {
         self.mode & 0o700 | both << 3 | both
     }
 
-    /// Lets at most them read an open file, and its owner do also this, and returns its permission bits without that. The file
-    /// gets their group, if this user may give it away, and is closed to all others until it has it. A file system without
-    /// modes ignores it.
+    /// Lets at most them read an open file. Its owner also gets the `owner` bits, without which the permission bits are returned.
+    /// The file gets their group, if this user may give it away, and is closed to all others until it has it. A file system
+    /// without modes ignores it.
     ///
     /// # Errors
     /// The file belongs to another user.
     pub(crate) fn admit(self, file: &File, owner: u32) -> io::Result<u32> {
-        let own_group = file.metadata()?.gid();
-        let other_group = self.group.filter(|group| *group != own_group);
-        if let Some(group) = other_group {
+        let file_group = file.metadata()?.gid();
+        if let Some(group) = self.group
+            && group != file_group
+        {
             set_mode(file, OWNER)?;
-            // If it may not be given away, its own group counts.
+            // If it may not be given away, it keeps its group.
             let _ = rustix::fs::fchown(file, None, Some(Gid::from_raw(group)));
         }
         let mode = self.mode_in(Some(file.metadata()?.gid()));
@@ -350,7 +324,7 @@ pub(crate) fn set_mode(file: &File, mode: u32) -> io::Result<()> {
     }
 }
 
-/// The directory that a file is in, or will be in. A name alone is one in the current directory.
+/// The directory that a file is in, or will be in. A name without a directory is in the current one.
 pub(crate) fn directory_of(file: &Path) -> &Path {
     file.parent()
         .filter(|parent| !parent.as_os_str().is_empty())
@@ -381,8 +355,8 @@ mod tests {
 
     #[test]
     fn links_pipes_and_directories_are_refused_and_not_touched() {
-        let place = tempfile::tempdir().unwrap();
-        let at = |name: &str| place.path().join(name);
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
         fs::write(at("victim"), "precious").unwrap();
         symlink("victim", at("link")).unwrap();
         symlink("nowhere", at("dangling")).unwrap();
@@ -411,8 +385,8 @@ mod tests {
 
     #[test]
     fn a_new_file_is_private_and_an_existing_one_keeps_its_mode() {
-        let place = tempfile::tempdir().unwrap();
-        let path = place.path().join("x");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("x");
         let file = append(&path, 0o600, true).unwrap();
         assert_eq!(mode_of(&file.metadata().unwrap()), 0o600);
         fs::write(&path, "rows").unwrap();
@@ -424,8 +398,8 @@ mod tests {
 
     #[test]
     fn a_file_is_replaced_as_a_whole_also_behind_a_link() {
-        let place = tempfile::tempdir().unwrap();
-        let (path, link) = (place.path().join("x"), place.path().join("link"));
+        let directory = tempfile::tempdir().unwrap();
+        let (path, link) = (directory.path().join("x"), directory.path().join("link"));
         replace(&path, Readers::of_any_group(0o640), b"old").unwrap();
         let old = File::open(&path).unwrap();
         symlink("x", &link).unwrap();
@@ -434,33 +408,7 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).unwrap(), "new");
         assert_eq!(io::read_to_string(&old).unwrap(), "old");
         assert_eq!(mode_of(&path.metadata().unwrap()), 0o604);
-        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 2);
-    }
-
-    #[test]
-    fn what_a_kill_has_left_beside_a_file_is_removed_once_nothing_can_write_to_it() {
-        let place = tempfile::tempdir().unwrap();
-        for (name, hours, is_left) in [
-            (".rescore-a1B2c3.tmp", 2, false),
-            (".rescore-d4E5f6.tmp", 0, true),
-            // Somebody's own.
-            (".rescore-ledger", 2, true),
-            (".rescore-settings.tmp", 2, true),
-            (".tmpa1B2c3", 2, true),
-            ("notes.rescore-a1B2c3.tmp", 2, true),
-        ] {
-            let path = place.path().join(name);
-            let file = File::create(&path).unwrap();
-            let age = Duration::from_secs(hours * 60 * 60);
-            file.set_modified(std::time::SystemTime::now() - age)
-                .unwrap();
-            Readers::EVERYBODY.of_new(&place.path().join("x")).unwrap();
-            assert_eq!(path.exists(), is_left, "{name}");
-        }
-        let new = beside(&place.path().join("x"), OWNER).unwrap();
-        assert!(is_temporary(
-            new.path().file_name().unwrap().to_str().unwrap()
-        ));
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2);
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! The only way to standard error: text that cannot control a terminal, and a picture of a few lines that is redrawn in
-//! place. Writing never blocks the caller.
+//! The only way to standard error: text that cannot control a terminal, and a few lines that are redrawn. Writing never blocks
+//! the caller.
 //!
-//! A file's or a column's name may contain any character. Where it must not break a line either, such as in a text of
-//! several lines, the caller makes it [`printable`].
+//! A file's or a column's name may contain any character. If it must not break a line either, the caller makes it
+//! [`printable`].
 //!
 //! A paused pager, Ctrl-S or a log collector that hangs blocks writes to standard error. So all texts go through a [`Queue`].
 
@@ -12,12 +12,12 @@ use std::sync::LazyLock;
 use super::text::printable;
 use super::threads::Queue;
 
-/// Bytes of progress that may wait to be written: some minutes of it. Later lines are dropped.
+/// While so many bytes wait to be written, lines of progress are dropped: they are some minutes of it.
 const MAX_PROGRESS: usize = 16 * 1024;
-/// Bytes that may wait in total. A run writes little besides progress, but it may last for days.
+/// While so many bytes wait, all text is dropped. A run writes little besides progress, but it may last for days.
 const MAX_TOTAL: usize = 1024 * 1024;
 
-/// `None` if its thread cannot be started: then it is better to block than to stay silent.
+/// `None` if its thread cannot be started: blocking is better than staying silent then.
 static QUEUE: LazyLock<Option<Queue<Text>>> = LazyLock::new(|| {
     let mut drawn = false;
     Queue::start("stderr", move |text| write(text, &mut drawn)).ok()
@@ -38,7 +38,7 @@ fn write(text: Text, drawn: &mut bool) {
     let _ = std::io::stderr().write_all(text.written(drawn).as_bytes());
 }
 
-/// Writes the text and a line end. Line breaks are ours and stay; everything else that is unsafe to print is escaped.
+/// Writes the text and a line end. Line breaks stay; everything else that is unsafe to print is escaped.
 ///
 /// A closed standard error must not end a run, and a blocked one must not delay it.
 pub(crate) fn say(text: &str) {
@@ -78,7 +78,7 @@ fn safe(text: &str) -> String {
 enum Text {
     /// Lines that stay.
     Words(String),
-    /// Lines that are redrawn in place.
+    /// Lines that replace the previous ones.
     Picture(Vec<String>),
 }
 

@@ -1,5 +1,5 @@
-//! What threads share: locks, and a queue whose items a thread of its own writes, so that a terminal or a disk that hangs delays
-//! nobody else. It must not know what is written, or where.
+//! For work between threads: locks, and a queue whose items another thread writes, so that a terminal or a disk that hangs delays
+//! nobody. It must not know what is written, or where.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// How long the last items may take at the end of the process, because a service manager waits.
-const LAST_ITEMS: Duration = Duration::from_secs(1);
+const MAX_FLUSH: Duration = Duration::from_secs(1);
 
 /// Locks a mutex whose content is sound at any time, so that a panic in another thread does not become one here.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -18,7 +18,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Items that wait to be written, in their order.
 pub(crate) struct Queue<T> {
     sender: Sender<Queued<T>>,
-    /// The sum of their sizes.
+    /// The sum of the sizes of the items that wait.
     waiting: Arc<AtomicUsize>,
 }
 
@@ -48,9 +48,9 @@ impl<T: Send + 'static> Queue<T> {
         (Self { sender, waiting }, items)
     }
 
-    /// Queues an item, unless items of `most` bytes or more are waiting. Returns whether it did.
-    pub(crate) fn put(&self, item: T, size: usize, most: usize) -> bool {
-        let has_room = self.waiting.load(Ordering::Relaxed) < most;
+    /// Queues an item, unless items of `max` bytes or more are waiting. Returns whether it did.
+    pub(crate) fn put(&self, item: T, size: usize, max: usize) -> bool {
+        let has_room = self.waiting.load(Ordering::Relaxed) < max;
         if has_room {
             self.waiting.fetch_add(size, Ordering::Relaxed);
             // The thread ends only with the process.
@@ -59,11 +59,11 @@ impl<T: Send + 'static> Queue<T> {
         has_room
     }
 
-    /// Waits until everything is written, but not for long. Returns whether it is.
+    /// Waits until everything is written, for a second at most. Returns whether it is.
     pub(crate) fn flush(&self) -> bool {
         let (sender, flushed) = channel();
         let _ = self.sender.send(Queued::Flushed(sender));
-        flushed.recv_timeout(LAST_ITEMS).is_ok()
+        flushed.recv_timeout(MAX_FLUSH).is_ok()
     }
 }
 

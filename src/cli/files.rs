@@ -6,8 +6,8 @@ use std::path::Path;
 
 use clap::{ArgAction, Args};
 
-use crate::base::encoding::TextEncoding;
 use crate::base::error::{Error, Result};
+use crate::base::text::TextEncoding;
 use crate::config::values::{self, one_of};
 use crate::input::{FileSettings, FormatChoice, Input};
 use crate::selection::{Condition, Sample, Selection};

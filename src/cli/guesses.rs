@@ -7,7 +7,7 @@ use std::path::Path;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command, Error};
 
-use crate::base::text::shown;
+use crate::base::text::{nearest, shown};
 use crate::ledger::without_secrets;
 
 /// Options and commands of other programs, a line for each meaning: what people type, and after the colon what rescore has
@@ -108,16 +108,6 @@ fn meaning(typed: &str) -> Option<&'static str> {
     let mut all = MEANT.lines().filter_map(|line| line.split_once(": "));
     let meant = all.find(|(words, _)| words.split(' ').any(|word| word == typed));
     meant.map(|(_, meaning)| meaning)
-}
-
-/// The name that was probably meant.
-pub(super) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    /// How alike it must be, unless one letter is wrong. Below this, suggestions are noise.
-    const ALIKE: f64 = 0.75;
-    let like = |known: &str| strsim::normalized_damerau_levenshtein(name, known);
-    let nearest = known.max_by(|a, b| like(a).total_cmp(&like(b)))?;
-    let is_alike = like(nearest) >= ALIKE || strsim::damerau_levenshtein(name, nearest) == 1;
-    is_alike.then_some(nearest)
 }
 
 /// A file as it would be typed in a shell.

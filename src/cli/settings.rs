@@ -17,7 +17,7 @@ use super::guesses;
 use super::service::KEY_VARIABLE;
 use super::settings_file::{self, Setting, SettingsFile};
 use crate::base::error::{Error, Result};
-use crate::base::text::{printable, quoted, shown};
+use crate::base::text::{nearest, printable, quoted, shown};
 use crate::config::values;
 use crate::ledger::without_secrets;
 use crate::verdict::Decision;
@@ -141,7 +141,7 @@ pub(super) fn refuse_unknown_variables(commands: &Command) -> Result<()> {
         return Ok(());
     };
     let error = Error::usage(format!("the variable {} is unknown", quoted(&name)));
-    Err(match guesses::nearest(&name, known.into_iter()) {
+    Err(match nearest(&name, known.into_iter()) {
         Some(nearest) => error.hint(format!("did you mean `{nearest}`?")),
         None => error.hint("unset it: only what differs between machines has a variable, and all options can be typed or in the settings file"),
     })

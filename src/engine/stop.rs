@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use super::checks::FieldsMissing;
 use crate::base::error::{Error, Exit};
+use crate::base::numbers::{DAY, time};
 use crate::base::text::quoted;
 use crate::pace::{AnsweredBy, Trouble};
 use crate::row::RowNumber;
@@ -76,8 +77,8 @@ impl Stop {
 
 /// The stop for a pause that is too long to sit out, with the time to come back.
 pub(super) fn asks_to_wait(wait: Duration) -> Stop {
-    let mut back = format!("it asks to come back in {}", in_words(wait));
-    let is_sane = wait.as_secs() <= 365 * DAY;
+    let mut back = format!("it asks to come back in {}", time(wait));
+    let is_sane = wait <= 365 * DAY;
     if is_sane {
         let at = httpdate::fmt_http_date(SystemTime::now() + wait);
         back = format!("{back}, at {at}");
@@ -94,7 +95,7 @@ pub(super) fn only_refuses(host: &str, waited: Duration) -> Stop {
     let error = Error::stopped(format!(
         "{} has accepted no call for {}",
         quoted(host),
-        in_words(waited)
+        time(waited)
     ))
     .hint("a quota may be used up: ask the service, or run again later; `--max-wait` sets how long a run waits");
     Stop::new(CancelReason::MaxWait, error)
@@ -102,7 +103,7 @@ pub(super) fn only_refuses(host: &str, waited: Duration) -> Stop {
 
 /// The stop for a service that does not come back, and has accepted no call for this long; `row` is the one whose call was last.
 pub(super) fn down_for(host: &str, lasted: Duration, row: RowNumber, last: &Fault) -> Stop {
-    let (host, lasted, message) = (quoted(host), in_words(lasted), last.shown());
+    let (host, lasted, message) = (quoted(host), time(lasted), last.shown());
     let error = if last.health == Health::Failed {
         // It may be the rows, but too many of them to continue: only a person can tell.
         Error::stopped(format!("{host} has been failing for {lasted}"))
@@ -202,16 +203,4 @@ pub(super) fn mixed_up(host: &str) -> Stop {
     .detail("the answers are mixed up, by a cache or a proxy, or are made up by a test service")
     .hint("do not rely on the rows since the first warning; `--keep-going` continues anyway");
     Stop::new(CancelReason::NoVerdicts, error)
-}
-
-const DAY: u64 = 24 * 60 * 60;
-
-/// A time span for a message, only as exact as people need.
-fn in_words(span: Duration) -> String {
-    match span.as_secs() {
-        seconds @ 0..120 => format!("{seconds} s"),
-        seconds @ 120..=7_200 => format!("{} min", seconds.div_ceil(60)),
-        seconds @ 7_201..=172_800 => format!("{} h", seconds.div_ceil(3_600)),
-        seconds => format!("{} days", seconds / DAY),
-    }
 }

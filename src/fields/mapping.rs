@@ -1,15 +1,16 @@
-//! The source of each field: a column, a template of several columns, or a constant.
+//! The columns of a file that are fields, and the errors about those that are missing: all of them in one error, with
+//! suggestions.
 //!
-//! [`Assignments`] are what the user asked for, by name. A [`Mapping`] is the same for a given
-//! file, with the keys of its format (a column's index for CSV, a member's path for JSONL).
+//! [`Assignments`] are what the options say, by name. A [`Mapping`] is the same for a given file, with the keys of its format (a
+//! column's index for CSV, a member's path for JSONL). The first row of a file without a header is a user, so not every header
+//! may be shown.
 
-use super::missing::{self, MemberSample};
-use super::names;
-use super::names::{Field, PerField};
+use super::names::{self, Field, PerField};
 use super::template::{Assigned, Assignments, Part, Template};
-use crate::base::encoding::composed;
 use crate::base::error::{Error, Result};
-use crate::base::text::{column, quoted};
+use crate::base::numbers::counted;
+use crate::base::text::{self, column, composed, quoted};
+use crate::layout::VERDICT_COLUMNS;
 use crate::raw_json::Pointer;
 
 /// The source of a field in a given file.
@@ -49,7 +50,7 @@ impl Mapping<usize> {
     /// Maps the assignments to a header.
     ///
     /// # Errors
-    /// A column that was asked for is missing or appears twice, or a required field has no column.
+    /// A column that an option names is missing or appears twice, or a required field has no column.
     pub(crate) fn of_header(
         header: &[String],
         assignments: &Assignments,
@@ -70,34 +71,22 @@ impl Mapping<usize> {
             }
             None => by_name(field, header, file),
         })?;
-        let region = match assignments
-            .region_column()
-            .map(|name| find_column(name, header))
-        {
+        let region = assignments.region_column();
+        let region = match region.map(|name| find_column(name, header)) {
             Some(Ok(index)) => Some(index),
             Some(Err(NoColumn::Ambiguous(first, second))) => {
-                let fix = "rename one of them".to_owned();
-                return Err(twice(
-                    "--phone-region-column",
-                    fix,
-                    header,
-                    first,
-                    second,
-                    file,
-                ));
+                let error = twice("--phone-region-column", header, first, second, file);
+                return Err(error.hint(HINT_RENAME));
             }
             // Reported below as well.
             Some(Err(NoColumn::Missing)) | None => None,
         };
-        let is_there = |name: &str| find_column(name, header).is_ok();
-        let (columns, all) = (("column", (header, &[][..])), MemberSample::Whole);
-        missing::refuse(assignments, columns, all, is_there, file)?;
+        let exists = |name: &str| find_column(name, header).is_ok();
+        let sample = MemberSample::Whole;
+        refuse_missing(assignments, "column", header, &[], sample, exists, file)?;
         let described = describe(&sources, assignments, |template| {
-            let name = |index: &usize| Ok::<_, ()>(header.get(*index).cloned().unwrap_or_default());
-            template
-                .try_map(name)
-                .map(|template| template.to_string())
-                .unwrap_or_default()
+            let name = |index: &usize| header.get(*index).cloned().unwrap_or_default();
+            template.map(name).to_string()
         });
         Ok(Self {
             sources,
@@ -115,8 +104,8 @@ pub(crate) enum NoColumn {
     Ambiguous(usize, usize),
 }
 
-/// How well a column or member has a name that was typed: 0 is exactly, 1 but for its case and the white space around it.
-/// Names that look the same are the same.
+/// How well the name of a column or member fits one that was typed: 0 is exactly, 1 is with another case or white space around it.
+/// Names that look the same are equal.
 pub(crate) fn name_rank(typed: &str, name: &str) -> Option<usize> {
     let (typed, name) = (composed(typed), composed(name));
     if typed == name {
@@ -130,9 +119,10 @@ pub(crate) fn name_rank(typed: &str, name: &str) -> Option<usize> {
 /// # Errors
 /// None has this name, or several have.
 pub(crate) fn find_column(name: &str, header: &[String]) -> Result<usize, NoColumn> {
-    let ranked = { header.iter().enumerate() }
-        .filter_map(|(index, column)| Some((name_rank(name, column)?, index)));
-    let mut ranked: Vec<_> = ranked.collect();
+    let columns = header.iter().enumerate();
+    let mut ranked: Vec<_> = columns
+        .filter_map(|(index, column)| Some((name_rank(name, column)?, index)))
+        .collect();
     ranked.sort_unstable();
     match *ranked {
         [] => Err(NoColumn::Missing),
@@ -158,12 +148,12 @@ fn by_name(field: Field, header: &[String], file: &str) -> Result<ColumnSource<u
 ///
 /// # Errors
 /// A column that may be only half of a name.
-fn ranked(field: Field, word: &str, columns: &[String], file: &str) -> Result<Vec<(usize, usize)>> {
+fn ranked(field: Field, noun: &str, columns: &[String], file: &str) -> Result<Vec<(usize, usize)>> {
     if field == Field::Name
         && let Some((column, other, which, map)) = names::half(columns)
     {
         return Err(Error::usage(format!(
-            "{} in {file} may be only the {which} name, as there is also a {word} {}",
+            "{} in {file} may be only the {which} name, as there is also a {noun} {}",
             quoted(column),
             quoted(other)
         ))
@@ -171,7 +161,8 @@ fn ranked(field: Field, word: &str, columns: &[String], file: &str) -> Result<Ve
             "`{map}` sends both, `--map 'name={column}'` only this one"
         )));
     }
-    let mut ranked: Vec<_> = { columns.iter().enumerate() }
+    let columns = columns.iter().enumerate();
+    let mut ranked: Vec<_> = columns
         .filter_map(|(index, name)| match names::rank(name) {
             Some((found, rank)) if found == field => Some((rank, index)),
             _ => None,
@@ -181,66 +172,51 @@ fn ranked(field: Field, word: &str, columns: &[String], file: &str) -> Result<Ve
     Ok(ranked)
 }
 
+const HINT_RENAME: &str = "rename one of them";
+
 fn twice_for(field: Field, header: &[String], first: usize, second: usize, file: &str) -> Error {
-    let fix = match (header.get(first), header.get(second)) {
-        // A name that both have chooses neither.
-        (one, other) if one == other => "rename one of them".to_owned(),
-        (_, other) => {
-            let option = names::option(field, other.map_or("", |name| name.as_str()));
-            format!("rename one of them, or choose one, as with `{option}`")
+    let error = twice(field.name(), header, first, second, file);
+    match (header.get(first), header.get(second)) {
+        (Some(one), Some(other)) if one != other => {
+            let option = names::option(field, other);
+            error.hint(format!("{HINT_RENAME}, or choose one, as with `{option}`"))
         }
-    };
-    twice(field.name(), fix, header, first, second, file)
+        // A name that both have chooses neither.
+        _ => error.hint(HINT_RENAME),
+    }
 }
 
-fn twice(
-    what: &str,
-    fix: String,
-    header: &[String],
-    first: usize,
-    second: usize,
-    file: &str,
-) -> Error {
-    let name = |index: usize| {
-        header
-            .get(index)
-            .map(|name| format!("`{}`", column(name)))
-            .unwrap_or_default()
-    };
+fn twice(what: &str, header: &[String], first: usize, second: usize, file: &str) -> Error {
+    let [one, other] = [first, second].map(|index| {
+        let name = header.get(index).map_or("", String::as_str);
+        format!("column {} `{}`", index + 1, column(name))
+    });
     Error::usage(format!(
-        "two columns for `{what}` in {file}: column {} {} and column {} {}",
-        first + 1,
-        name(first),
-        second + 1,
-        name(second)
+        "two columns for `{what}` in {file}: {one} and {other}"
     ))
-    .hint(fix)
 }
 
 fn describe<K>(
     sources: &PerField<ColumnSource<K>>,
     assignments: &Assignments,
-    show: impl Fn(&Template<K>) -> String,
+    to_display: impl Fn(&Template<K>) -> String,
 ) -> String {
-    let region =
-        { assignments.region_column() }.map(|name| format!("phone region ← `{}`", column(name)));
-    let shown: Vec<String> = Field::ALL
-        .into_iter()
-        .map(|field| match sources.get(field) {
-            ColumnSource::Absent => format!("{field} not sent"),
-            // A constant may be a personal address. It is enough to say that there is one.
-            ColumnSource::Constant(_) => format!("{field} ← constant"),
-            ColumnSource::Columns(template) => format!("{field} ← {}", show(template)),
-        })
-        .chain(region)
-        .collect();
-    shown.join(", ")
+    let of_field = |field| match sources.get(field) {
+        ColumnSource::Absent => format!("{field} not sent"),
+        // A constant may be a personal address: it is not shown.
+        ColumnSource::Constant(_) => format!("{field} ← constant"),
+        ColumnSource::Columns(template) => format!("{field} ← {}", to_display(template)),
+    };
+    let region = assignments.region_column();
+    let region = region.map(|name| format!("phone region ← `{}`", column(name)));
+    let parts = Field::ALL.into_iter().map(of_field).chain(region);
+    parts.collect::<Vec<_>>().join(", ")
 }
 
 impl Mapping<String> {
     /// Maps the assignments to the members of a JSONL file's first objects. A field without an
-    /// assignment is looked up by name in each row, as rows may differ. The templates name the
-    /// members of the first objects; `nested` are pointers to further ones, which are only suggested.
+    /// assignment is looked up by name in each row, as rows may differ. The templates name the members of the first objects;
+    /// `nested` are pointers to members of their objects, which are only suggested.
     ///
     /// # Errors
     /// None of the objects has a required field, or a member that `--map` names. A small sample is
@@ -265,18 +241,16 @@ impl Mapping<String> {
                 }
             })
         })?;
-        let is_there = |name: &str| {
+        let exists = |name: &str| {
             let member = Pointer::parse(name).unwrap_or_else(|_| Pointer::of_member(name));
             let name = member.split_first().0;
-            { members.iter() }.any(|there| name_rank(name, there).is_some())
+            let mut members = members.iter();
+            members.any(|member| name_rank(name, member).is_some())
         };
-        let further = (members, nested);
-        missing::refuse(assignments, ("member", further), sample, is_there, file)?;
+        refuse_missing(assignments, "member", members, nested, sample, exists, file)?;
         // Later objects may have it, but it is more likely to be misspelt.
-        let is_missing =
-            |part: &Part<String>| matches!(part, Part::Column(name) if !is_there(name));
         let described = describe(&sources, assignments, |template| {
-            if template.0.iter().any(is_missing) {
+            if template.columns().any(|name| !exists(name)) {
                 format!("{template} (in none of the first rows)")
             } else {
                 template.to_string()
@@ -291,8 +265,213 @@ impl Mapping<String> {
     }
 }
 
+/// How much of a file was read for its mapping: a header is all of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MemberSample {
+    /// Too few objects to judge the others by.
+    Few,
+    /// Enough objects to judge the others by. One of these may still have what `--map` names.
+    Part,
+    /// The whole file.
+    Whole,
+}
+
+/// Fails if columns are missing, as far as so much of the file shows it: those of required fields, and those that `--map` and
+/// `--phone-region-column` name. `exists` tells whether one of the latter does. `noun` is the format's word for a column, and
+/// `nested` are the pointers to nested members, which are only suggested.
+fn refuse_missing(
+    assignments: &Assignments,
+    noun: &'static str,
+    columns: &[String],
+    nested: &[String],
+    sample: MemberSample,
+    exists: impl Fn(&str) -> bool,
+    file: &str,
+) -> Result<()> {
+    let is_absent = |field: Field| {
+        assignments.get(field).is_none() && !columns.iter().any(|name| names::is_of(field, name))
+    };
+    let is_missing = |field: &Field| match field {
+        Field::Name | Field::Ip | Field::UserAgent => is_absent(*field),
+        Field::Email => is_absent(Field::Phone) && is_absent(Field::Email),
+        Field::Phone => false,
+    };
+    let unmapped: Vec<_> = Field::ALL.into_iter().filter(is_missing).collect();
+    let mut missing = match sample {
+        MemberSample::Whole => missing_named(assignments, columns, exists),
+        MemberSample::Few | MemberSample::Part => Vec::new(),
+    };
+    let is_enough = missing.is_empty() && unmapped.is_empty() || assignments.is_list;
+    if is_enough || sample == MemberSample::Few {
+        return Ok(());
+    }
+    let mut words: Vec<_> = missing.iter().map(|it| it.words.clone()).collect();
+    let fields = unmapped.iter().map(|field| match field {
+        Field::Email => "`email` (or `phone`)".to_owned(),
+        field => format!("`{field}`"),
+    });
+    if let Some((last, others)) = fields.collect::<Vec<_>>().split_last() {
+        let others = others.join(", ");
+        let or = if others.is_empty() { "" } else { " or " };
+        words.push(format!("for {others}{or}{last}"));
+    }
+    let all = [columns, nested].concat();
+    missing.extend(unmapped.into_iter().map(|field| MissingColumn {
+        words: String::new(),
+        meant: names::suggestion(field, &all),
+        option: format!("--map {field}=…"),
+    }));
+    let is_clear = missing.iter().all(|it| it.meant.is_some());
+    let options = missing.into_iter().map(|it| it.meant.unwrap_or(it.option));
+    let options = options.collect::<Vec<_>>().join(" ");
+    let pointers = match noun {
+        "member" => ", or pointers such as `/device/ip`",
+        _ => "",
+    };
+    let error = Error::usage(format!("no {noun} {} in {file}", words.join(" and ")));
+    let error = error.columns(columns_line(noun, columns));
+    Err(error.hint(if is_clear {
+        format!("did you mean `{options}`?")
+    } else {
+        format!(
+            "`{options}`, with the names of {noun}s{pointers} for `…`; `--set FIELD=VALUE` gives a constant"
+        )
+    }))
+}
+
+/// A column that an option names or a field needs, and that the file lacks.
+struct MissingColumn {
+    words: String,
+    /// The option that may have been meant.
+    meant: Option<String>,
+    /// The option with `…` for an unknown name.
+    option: String,
+}
+
+/// The columns that `--map` and `--phone-region-column` name and that do not exist.
+fn missing_named(
+    assignments: &Assignments,
+    columns: &[String],
+    exists: impl Fn(&str) -> bool,
+) -> Vec<MissingColumn> {
+    let mut missing = Vec::new();
+    for field in Field::ALL {
+        if let Some(Assigned::Columns(template)) = assignments.get(field)
+            && let Some(name) = template.columns().find(|name| !exists(name))
+        {
+            missing.push(MissingColumn {
+                words: format!("{} for `--map {field}=…`", quoted(name)),
+                meant: meant(field, template, columns, &exists),
+                option: format!("--map {field}=…"),
+            });
+        }
+    }
+    if let Some(name) = assignments.region_column()
+        && !exists(name)
+    {
+        let near = nearest(name, columns);
+        missing.push(MissingColumn {
+            words: format!("{} for `--phone-region-column`", quoted(name)),
+            meant: near.map(|near| format!("--phone-region-column '{near}'")),
+            option: "--phone-region-column …".to_owned(),
+        });
+    }
+    missing
+}
+
+/// The option that may have been meant if `--map` names columns that do not exist.
+fn meant(
+    field: Field,
+    template: &Template<String>,
+    columns: &[String],
+    exists: impl Fn(&str) -> bool,
+) -> Option<String> {
+    let near = template.try_map(|name| match nearest(name, columns) {
+        _ if exists(name) => Ok(name.clone()),
+        near => near.ok_or(()),
+    });
+    match near {
+        Ok(template) => {
+            let template = template.to_string();
+            Some(names::option(field, template.trim_matches('`')))
+        }
+        // A column that is found by its name need not be mapped.
+        Err(()) if columns.iter().any(|name| names::is_of(field, name)) => None,
+        Err(()) => names::suggestion(field, columns),
+    }
+}
+
+/// The column whose spelling is nearest to `name`, which may be a pointer into a member.
+pub(crate) fn nearest(name: &str, columns: &[String]) -> Option<String> {
+    let pointer = Pointer::parse(name).unwrap_or_else(|_| Pointer::of_member(name));
+    let member = pointer.split_first().0;
+    let plain = |name: &str| name.trim().to_lowercase();
+    let plain_columns: Vec<_> = columns.iter().map(|name| plain(name)).collect();
+    let near = text::nearest(&plain(member), plain_columns.iter().map(String::as_str))?;
+    let column = columns.iter().find(|name| plain(name) == near)?;
+    Some(name.replacen(member, column, 1))
+}
+
+/// More columns than this are counted, not listed: a wide export must not fill the screen.
+const LISTED_COLUMNS: usize = 20;
+
+/// With this number of known names, a row is a header. A user may have one by chance: `email` as the way to be reached.
+const CLEARLY_KNOWN: usize = 2;
+
+/// Names in one line; `noun` is the format's word for a column.
+pub(crate) fn columns_line(noun: &str, names: &[String]) -> String {
+    let listed = names.iter().take(LISTED_COLUMNS);
+    let listed: Vec<_> = listed.map(|name| column(name)).collect();
+    let tail = match names.len().saturating_sub(LISTED_COLUMNS) {
+        0 => String::new(),
+        more => format!(" … and {more} more"),
+    };
+    format!("{noun}s: {}{tail}", listed.join(", "))
+}
+
+/// The first column of a frame from Python, whose columns always have names.
+const FRAME_ROW: &str = "rescore_row";
+
+/// An error about a header, without the header's names if it may be a user, as hardly any is known. One that is only like a known
+/// name may be a user's: `Emil`, or the surname `Nahme`.
+///
+/// `by_number` says what else `--no-header` needs, and `otherwise` what to do if it is a header.
+pub(crate) fn without_user(
+    error: Error,
+    header: &[String],
+    by_number: &str,
+    otherwise: &str,
+) -> Error {
+    let known = header.iter().filter(|name| is_known(name)).count();
+    let is_clear = match header {
+        [first, ..] if first == FRAME_ROW => true,
+        // It may have all of a user behind another delimiter.
+        [only] => is_known(only),
+        _ => known >= CLEARLY_KNOWN,
+    };
+    if !error.lists_columns() || is_clear {
+        return error;
+    }
+    let columns = counted(header.len() as u64, "column");
+    let error = error.columns(format!(
+        "{columns} (not shown: if there is no header, the first row is a user)"
+    ));
+    match header {
+        // Another delimiter is more likely.
+        [_] => error,
+        _ => error.hint(format!(
+            "if there is no header, add `--no-header`{by_number}; otherwise {otherwise}"
+        )),
+    }
+}
+
+/// Whether it is the name of a field, of half a name, or of a column that rescore writes.
+fn is_known(name: &str) -> bool {
+    let is_scored = |column: &&str| name.trim().ends_with(column);
+    names::is_known(name) || VERDICT_COLUMNS.iter().any(is_scored)
+}
+
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
@@ -331,8 +510,8 @@ mod tests {
         for (map, missing, hint) in [
             (
                 &[(Field::Email, "emial")][..],
-                "no column for `name`, for `ip` and for `user_agent` in `x.csv`",
-                "`--map name=full_nam --map ip=last_login_ip --map user_agent=…` with the names of columns for `…`; `--set FIELD=VALUE` gives a constant",
+                "no column for `name`, `ip` or `user_agent` in `x.csv`",
+                "`--map name=… --map ip=last_login_ip --map user_agent=…`, with the names of columns for `…`; `--set FIELD=VALUE` gives a constant",
             ),
             (
                 &[
@@ -341,9 +520,9 @@ mod tests {
                     (Field::Ip, "IP-Adr"),
                     (Field::UserAgent, "agent"),
                 ],
-                "no column `frist` for `--map name=…`, `IP-Adr` for `--map ip=…` and `agent` for \
+                "no column `frist` for `--map name=…` and `IP-Adr` for `--map ip=…` and `agent` for \
                  `--map user_agent=…` in `x.csv`",
-                "`--map 'name={first} {last}' --map ip=last_login_ip --map user_agent=…` with the names of columns for `…`; `--set FIELD=VALUE` gives a constant",
+                "`--map 'name={first} {last}' --map ip=last_login_ip --map user_agent=…`, with the names of columns for `…`; `--set FIELD=VALUE` gives a constant",
             ),
             // Nothing is near it, and the case of a name is ignored.
             (
@@ -354,8 +533,7 @@ mod tests {
                     (Field::UserAgent, "x"),
                 ],
                 "no column `x` for `--map user_agent=…` in `x.csv`",
-                "name the column with `--map user_agent=COLUMN`, or give a constant with \
-                 `--set user_agent=VALUE`",
+                "`--map user_agent=…`, with the names of columns for `…`; `--set FIELD=VALUE` gives a constant",
             ),
         ] {
             let columns = header.replace(' ', ", ");

@@ -2,9 +2,9 @@
 //!
 //! A number that is international already never depends on a region.
 //!
-//! Numbering plans come from `rlibphonenumber`, a port of Google's libphonenumber. Of the two ports in Rust it is the faithful one: it converts
-//! all 1,536 of libphonenumber's own examples, and `phonenumber` (0.3.10) fails on 19 of them, among others on all
-//! toll-free numbers of Russia. It follows Google's releases by itself, and is compared with the original by fuzzing.
+//! Numbering plans come from `rlibphonenumber`, a port of Google's libphonenumber. Of the two ports in Rust it is the faithful
+//! one: it converts all 1,536 of libphonenumber's own examples, and `phonenumber` (0.3.10) fails on 19 of them, among others on
+//! all toll-free numbers of Russia. It follows Google's releases by itself, and is compared with the original by fuzzing.
 //! A national number costs about 1 µs (`phonenumber`: 11 to 25), after 5 ms for the metadata, which are loaded only
 //! when a region is named. With `regex-lite` instead of `regex`, it would be 8 µs. The metadata take 7 MiB, and the rules
 //! of a region 0.5 to 2 MiB more, once they are used.
@@ -22,12 +22,12 @@ const PHONE_DIGITS: std::ops::RangeInclusive<usize> = 7..=15;
 /// Digits of a country code (ITU-T E.164).
 const COUNTRY_CODE_DIGITS: std::ops::RangeInclusive<usize> = 1..=3;
 
-/// The number in the international form. `named` is what the row's column of regions says, if the file has one; it is
-/// only asked for a number that is not international. What it says and is not known, such as `Austria`, is another region
-/// than that of all rows, and not the same.
+/// The number in the international form. `named` returns what the row's column of regions says, if the file has one; it is called
+/// only for a number that is not international. An unknown text there, such as `Austria`, does not stand for the region of all
+/// rows.
 ///
 /// # Errors
-/// It is neither international nor valid in its region. Then the message does not repeat the number.
+/// It is neither international nor valid in its region. If the region is known, the message does not repeat the number.
 pub(super) fn phone<'a, 'r>(
     value: Cow<'a, str>,
     of_all_rows: Option<PhoneRegion>,
@@ -49,7 +49,7 @@ pub(super) fn phone<'a, 'r>(
             phone.map(Cow::Owned).map_err(invalid)
         }
         (None, Some(_)) if named.is_some() => Err(invalid(
-            "phone is not international, and the row names no region that is known".to_owned(),
+            "phone is not international, and the row names no known region".to_owned(),
         )),
         _ => Err(written.failure()),
     }
@@ -59,13 +59,13 @@ pub(super) fn phone<'a, 'r>(
 #[derive(Debug)]
 pub(super) struct NotInternational<'a> {
     written: Cow<'a, str>,
-    /// Without what people write between digits, and with `+` for a leading `00`.
+    /// The same without what people write between digits, and with `+` for a leading `00`.
     bare: String,
 }
 
 impl NotInternational<'_> {
-    /// The digits of a number that could be a national one: it has no `+`, no leading `00`, and no letters, which could
-    /// be an extension.
+    /// The digits of a number that could be a national one: it has no `+`, no leading `00`, and no letters, which could be an
+    /// extension.
     fn national(&self) -> Option<String> {
         let digits = self.bare.replace('/', "");
         (!digits.is_empty() && digits.chars().all(char::is_numeric)).then_some(digits)
@@ -115,7 +115,7 @@ pub(super) fn international(value: Cow<'_, str>) -> Result<Cow<'_, str>, NotInte
         if !has_trunk_zero(&bare) {
             return Ok(Cow::Owned(bare));
         }
-        // The library knows where the zero is dialled from abroad as well, as in Italy.
+        // The library knows the countries whose zero is dialled from abroad as well, such as Italy.
         if let Some((_, number)) = existing(&bare, None) {
             return Ok(Cow::Owned(number));
         }
@@ -128,7 +128,8 @@ pub(super) fn international(value: Cow<'_, str>) -> Result<Cow<'_, str>, NotInte
 
 /// A number without what links and spreadsheets write around one: `tel:`, and an apostrophe or `="…"`, which keep it a text.
 fn unwrapped(text: &str) -> &str {
-    let inner = { text.strip_prefix("=\"") }.and_then(|text| text.strip_suffix('"'));
+    let inner = text.strip_prefix("=\"");
+    let inner = inner.and_then(|text| text.strip_suffix('"'));
     let text = inner.unwrap_or(text).trim_start_matches(['\'', '’']);
     match text.split_once(':') {
         Some((scheme, number)) if scheme.eq_ignore_ascii_case("tel") => number,
@@ -136,8 +137,8 @@ fn unwrapped(text: &str) -> &str {
     }
 }
 
-/// Whether this is one of the characters that people write between digits. Behind a line break is another number.
-pub(super) fn is_ornament(c: char) -> bool {
+/// Whether people write this character between digits. A line break is followed by another number.
+fn is_ornament(c: char) -> bool {
     c.is_whitespace() && c != '\n'
         || matches!(
             c,
@@ -145,8 +146,8 @@ pub(super) fn is_ornament(c: char) -> bool {
         )
 }
 
-/// What stands before and after the only dot of a number, if that is all zeros behind it: decimals, which a program adds that takes
-/// a column of whole numbers for decimals because one is missing.
+/// The parts of a number before and after its only dot, if the second has only zeros. Programs add these decimals if they take a
+/// column of whole numbers for decimals, because one of them is missing.
 fn decimals(value: &str) -> Option<(&str, &str)> {
     let is_number = |text: &str| {
         text.bytes()
@@ -158,7 +159,7 @@ fn decimals(value: &str) -> Option<(&str, &str)> {
     is_decimal.then_some((digits, decimals))
 }
 
-/// Full-width and Arabic digits and full-width punctuation as keyboards elsewhere have them.
+/// The ASCII character for a full-width or Arabic digit, or for full-width punctuation, as keyboards elsewhere have them.
 fn ascii(c: char) -> char {
     let plain = match c {
         '\u{ff08}'..='\u{ff0e}' | '\u{ff10}'..='\u{ff19}' => u32::from(c) - 0xfee0,
@@ -188,8 +189,8 @@ fn has_trunk_zero(phone: &str) -> bool {
     matches!(digits.get(code..), Some([b'0', b'1'..=b'9', ..]))
 }
 
-/// The country code and the international form of a number that is dialled in this region, or is international; `None` if there
-/// can be no such number.
+/// The country code and the international form of a number that is dialled in this region, or is international; `None` if no number
+/// can be like this.
 fn existing(dialled: &str, region: Option<Region>) -> Option<(i32, String)> {
     let number = PHONE_NUMBER_UTIL.parse(dialled, region).ok()?;
     let is_valid = PHONE_NUMBER_UTIL.is_valid_number(&number);
@@ -282,7 +283,6 @@ impl fmt::Display for PhoneRegion {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

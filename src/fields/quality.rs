@@ -1,4 +1,4 @@
-//! What a person should know of the values of all rows before they are paid for. It is counted, and refuses nothing.
+//! What a person should know about the values of all rows before they are paid for. It is counted, and refuses nothing.
 //!
 //! Values of persons are neither kept nor shown. An address or a user agent is shown if so many rows share it that it cannot
 //! be one person's.
@@ -9,18 +9,16 @@ use std::net::IpAddr;
 
 use serde::Serialize;
 
-use super::request::UserRequest;
-use super::sanitise::{is_null_word, is_public};
-use crate::base::encoding::is_encoded_twice;
+use super::request::{UserRequest, is_null_word, is_public};
 use crate::base::numbers::percent_of;
-use crate::base::text::quoted;
+use crate::base::text::{is_encoded_twice, quoted};
 
-/// What a row either has or has not, by the word for programs. It is worth a warning if more than this many percent of the rows
-/// have it: of good users, too, some are in an office network, use a script, or have a name of two characters.
+/// What is odd about a row: the word for programs, the share of rows in percent above which it is worth a warning, and the finding
+/// for people. Some good users, too, are in an office network, use a script, or have a name of two characters.
 #[rustfmt::skip]
 const ODDITIES: [(&str, u64, &str); 7] = [
     ("null_word", 0, "have a word such as `NULL` for a value: `--null WORD` reads it as empty"),
-    ("lost_character", 0, "have a U+FFFD, which stands for a character that is lost"),
+    ("lost_character", 0, "have a U+FFFD, which stands for a lost character"),
     ("encoded_twice", 0, "have a text that was encoded twice, as `JÃ¼rgen` for `Jürgen`"),
     ("escaped", 0, "have a name with a backslash before a quote or another backslash, as databases escape them"),
     (BOT, 25, "have the user agent of a bot or a script"),
@@ -32,16 +30,16 @@ const PRIVATE: &str = "private_address";
 const ADDRESS: &str = "frequent_address";
 const USER_AGENT: &str = "frequent_user_agent";
 
-/// Where a share matters, fewer rows say nothing about a file.
-const FEW: u64 = 10;
+/// If a share matters, fewer odd rows say nothing about a file.
+const MIN_ODD_ROWS: u64 = 10;
 /// A value that more than a tenth of at least this many rows share …
-const MANY: u64 = 1000;
-/// … or all of at least this many is no person's own.
-const ALL: u64 = 100;
+const MIN_ROWS_FOR_TENTH: u64 = 1000;
+/// … or all of at least this many cannot be one person's.
+const MIN_ROWS_FOR_ALL: u64 = 100;
 /// When so many values are kept, those of less than a twentieth of the rows are forgotten, which leaves 20 at most.
-const KEPT: usize = 1024;
+const MAX_VALUES: usize = 1024;
 /// The longest user agent that is kept, in bytes; the service is not known to take longer ones.
-const LONGEST: usize = 512;
+const MAX_USER_AGENT: usize = 512;
 
 /// Parts of user agents of crawlers and scripts, some without their first letter, which may be a capital.
 const BOTS: [&str; 8] = [
@@ -89,14 +87,14 @@ pub(crate) struct Quality {
 pub(crate) struct Finding {
     kind: &'static str,
     #[serde(flatten)]
-    seen: SomeRows,
+    having: SomeRows,
     /// The finding for people.
     #[serde(skip)]
     pub(crate) words: String,
 }
 
 impl Quality {
-    /// Looks at what the row with this number would send.
+    /// Counts what is odd about the request of the row with this number.
     pub(crate) fn count(&mut self, number: u64, user: &UserRequest<'_>) {
         let (name, ip, agent) = (&*user.name, &*user.ip, &*user.user_agent);
         let email = user.email.as_deref().unwrap_or_default();
@@ -105,7 +103,7 @@ impl Quality {
         let is_null = is_null_word(agent);
         let is_usual = (3..=50).contains(&name.chars().count())
             && (email.is_empty() || (5..=60).contains(&email.chars().count()))
-            && (is_null || (5..=LONGEST).contains(&agent.chars().count()));
+            && (is_null || (5..=MAX_USER_AGENT).contains(&agent.chars().count()));
         let odd = [
             is_null || is_null_word(name),
             foreign.contains(char::REPLACEMENT_CHARACTER),
@@ -116,16 +114,22 @@ impl Quality {
             !is_usual,
         ];
         self.rows += 1;
-        for (seen, _) in { self.odd.iter_mut().zip(odd) }.filter(|(_, is_odd)| *is_odd) {
-            seen.add(number);
+        for (rows, is_odd) in self.odd.iter_mut().zip(odd) {
+            if is_odd {
+                rows.add(number);
+            }
         }
-        let agent = if agent.len() > LONGEST { "…" } else { agent };
+        let agent = if agent.len() > MAX_USER_AGENT {
+            "…"
+        } else {
+            agent
+        };
         for (values, value) in self.values.iter_mut().zip([ip, agent]) {
-            if values.len() >= KEPT {
-                values.retain(|_, seen| seen.rows * 20 > self.rows);
+            if values.len() >= MAX_VALUES {
+                values.retain(|_, having| having.rows * 20 > self.rows);
             }
             match values.get_mut(value) {
-                Some(seen) => seen.add(number),
+                Some(having) => having.add(number),
                 // A frequent value will soon be in one of these rows, and the others do not fill the map.
                 None if self.rows % 8 == 1 => values.entry(value.into()).or_default().add(number),
                 None => {}
@@ -137,50 +141,58 @@ impl Quality {
     fn shared<'a>(&self, values: &'a Values) -> Option<(&'a str, SomeRows)> {
         let most = values
             .iter()
-            .max_by_key(|(_, seen)| (seen.rows, Reverse(seen.first_row)));
-        let (value, seen) = most?;
-        let is_all = seen.rows == self.rows && self.rows >= ALL;
-        let is_shared = is_all || seen.rows * 10 > self.rows && self.rows >= MANY;
-        is_shared.then_some((value, *seen))
+            .max_by_key(|(_, having)| (having.rows, Reverse(having.first_row)));
+        let (value, having) = most?;
+        let is_all = having.rows == self.rows && self.rows >= MIN_ROWS_FOR_ALL;
+        let is_tenth = having.rows * 10 > self.rows && self.rows >= MIN_ROWS_FOR_TENTH;
+        (is_all || is_tenth).then_some((value, *having))
     }
 
     /// What is worth a warning.
     pub(crate) fn findings(&self) -> Vec<Finding> {
         let mut findings = Vec::new();
-        let mut add = |kind, seen: SomeRows, least, what: String| {
-            let (percent, row) = (percent_of(seen.rows, self.rows), seen.first_row);
-            let more = if seen.rows > 1 { ", …" } else { "" };
-            let words = format!("{least}{percent} of the rows {what} (row {row}{more})");
-            findings.push(Finding { kind, seen, words });
+        let mut add = |kind, having: SomeRows, at_least, what: String| {
+            let (percent, row) = (percent_of(having.rows, self.rows), having.first_row);
+            let more = if having.rows > 1 { ", …" } else { "" };
+            let words = format!("{at_least}{percent} of the rows {what} (row {row}{more})");
+            findings.push(Finding {
+                kind,
+                having,
+                words,
+            });
         };
         let [mut address, mut agent] = self.values.each_ref().map(|it| self.shared(it));
-        for ((kind, least, what), seen) in ODDITIES.into_iter().zip(self.odd) {
-            let few = if least > 0 { FEW } else { 1 };
-            if seen.rows < few.max(least * self.rows / 100 + 1) {
+        for ((kind, usual_percent, what), having) in ODDITIES.into_iter().zip(self.odd) {
+            let least = if usual_percent > 0 { MIN_ODD_ROWS } else { 1 };
+            if having.rows < least.max(usual_percent * self.rows / 100 + 1) {
                 continue;
             }
-            // A frequent value that is odd needs no sentence of its own.
+            // An odd value that is frequent needs no sentence of its own.
             let often = match kind {
                 PRIVATE => address.take_if(|(value, _)| is_private(value)),
                 BOT => agent.take_if(|(value, _)| is_bot(value)),
                 _ => None,
             };
             let often = often.map(|(value, _)| format!(", often {}", quoted(value)));
-            add(kind, seen, "", what.to_owned() + &often.unwrap_or_default());
+            add(
+                kind,
+                having,
+                "",
+                what.to_owned() + &often.unwrap_or_default(),
+            );
         }
         let have = |field, value| format!("have the {field} {}", quoted(value));
-        if let Some((value, seen)) = address {
-            add(ADDRESS, seen, "at least ", have("address", value));
+        if let Some((value, having)) = address {
+            add(ADDRESS, having, "at least ", have("address", value));
         }
-        if let Some((value, seen)) = agent {
-            add(USER_AGENT, seen, "at least ", have("user agent", value));
+        if let Some((value, having)) = agent {
+            add(USER_AGENT, having, "at least ", have("user agent", value));
         }
         findings
     }
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use std::borrow::Cow::{Borrowed, Owned};
     use std::iter;
@@ -204,7 +216,8 @@ mod tests {
         for (number, user) in (1..).zip(users) {
             quality.count(number, user);
         }
-        assert!({ quality.values.iter() }.all(|values| values.len() <= KEPT));
+        let mut values = quality.values.iter();
+        assert!(values.all(|values| values.len() <= MAX_VALUES));
         let findings = quality.findings();
         let words: Vec<_> = findings.iter().map(|it| it.words.clone()).collect();
         (

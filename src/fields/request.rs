@@ -1,14 +1,20 @@
-//! A user's request: sanitised and checked.
+//! A user's request: its values sanitised and checked.
+//!
+//! The interface asks the client to strip white space and to sanitise (section 2.1, rule 3). What different programs write
+//! in different ways becomes one text here, so that one person makes one request. Values stay borrowed from the row's bytes
+//! unless they must be changed.
 
 use std::borrow::Cow;
+use std::iter;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::AddAssign;
 
 use serde::Serialize;
 
 use super::names::{Field, PerField};
 use super::phone::{self, PhoneRegion};
-use super::sanitise;
 use crate::base::error::{Error, Result};
+use crate::base::text::{TextEncoding, any_byte, composed, quoted};
 use crate::verdict::{Failure, Reason};
 
 /// What to do with a phone number or an email address that cannot be sent.
@@ -19,11 +25,11 @@ pub enum Invalid {
     Reject,
     /// The row is sent without it, if it has the other of the two.
     Drop,
-    /// An email address is sent as it is. A row with such a phone number fails: the service takes no other form.
+    /// An email address is sent as it is. A row with an invalid phone number fails: the service takes no other form.
     Send,
 }
 
-/// What values must be like, and what stands for one that is empty.
+/// The rules for values, and what stands for an empty one.
 #[derive(Debug, Clone, Default)]
 pub struct FieldRules {
     /// The region of national phone numbers, if the row does not name it.
@@ -53,7 +59,7 @@ impl FieldRules {
     /// # Errors
     /// The field was given before, or no row could be sent with this value.
     pub(crate) fn set_default(&mut self, field: Field, value: &str) -> Result<()> {
-        let value = sanitise::constant(value, field).map_err(|wrong| {
+        let value = constant(value, field).map_err(|wrong| {
             Error::usage(format!(
                 "no row could be sent with `--default {field}=…`: its value {wrong}"
             ))
@@ -68,7 +74,7 @@ impl FieldRules {
         Ok(())
     }
 
-    /// A cell as it counts: one with a text that stands for an empty cell is empty.
+    /// The value of a cell: a text that stands for an empty cell is none.
     ///
     /// # Errors
     /// That of the cell, or quotes around its value.
@@ -79,7 +85,7 @@ impl FieldRules {
     ) -> Result<Option<Cow<'a, str>>, Failure> {
         let is_value = |text: &Cow<'_, str>| !self.nulls.iter().any(|null| null == text.trim());
         match cell?.filter(is_value) {
-            Some(text) if sanitise::is_quoted(&text) => Err(Failure::new(
+            Some(text) if is_quoted(&text) => Err(Failure::new(
                 Reason::StrayQuotes,
                 "a value has quotes at both ends that do not belong to it",
             )),
@@ -88,12 +94,12 @@ impl FieldRules {
     }
 }
 
-/// What a person should know of the values of rows, in numbers of rows.
+/// Numbers of rows with values that a person should know about.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Noticed {
     /// Rows that are sent without a phone number or an email address that is invalid.
     pub(crate) dropped: u64,
-    /// Rows that are sent with one address of a text that has more in it: the first public one of a list, or without its port.
+    /// Rows that are sent with one address out of a longer text: the first public one of a list, or one without its port.
     pub(crate) addresses_shortened: u64,
     /// Cells with a word such as `NULL`, which is taken for a value.
     pub(crate) null_words: u64,
@@ -124,8 +130,8 @@ pub struct UserRequest<'a> {
 
 impl<'a> UserRequest<'a> {
     /// Sanitises and checks the values that `find` returns for each field; `None` is absent. `region` returns what the
-    /// row's column of regions says, if the file has one; it is asked only for a number that is not international. What is
-    /// noticed is added to `noticed`.
+    /// row's column of regions says, if the file has one; it is called only for a number that is not international. Findings
+    /// are added to `noticed`.
     ///
     /// # Errors
     /// The first rule that the row breaks.
@@ -135,12 +141,12 @@ impl<'a> UserRequest<'a> {
         region: impl FnOnce() -> Option<Cow<'r, str>>,
         noticed: &mut Noticed,
     ) -> Result<Self, Failure> {
-        let mut clean = |field| {
+        let mut value_of = |field| {
             let value = match rules.cell(find(field))? {
-                Some(text) => sanitise::clean(text, field)?,
+                Some(text) => clean(text, field)?,
                 None => None,
             };
-            let is_null = value.as_deref().is_some_and(sanitise::is_null_word);
+            let is_null = value.as_deref().is_some_and(is_null_word);
             noticed.null_words += u64::from(is_null);
             let default = || rules.defaults.get(field).as_deref().map(Cow::Borrowed);
             Ok::<_, Failure>(value.or_else(default))
@@ -148,20 +154,20 @@ impl<'a> UserRequest<'a> {
         let nothing = || rules.is_list.then_some(Cow::Borrowed(""));
         let mut required = |field, reason| {
             let missing = || Failure::new(reason, format!("no {field}"));
-            clean(field)?.or_else(nothing).ok_or_else(missing)
+            value_of(field)?.or_else(nothing).ok_or_else(missing)
         };
         let name = required(Field::Name, Reason::MissingName)?;
         let ip = required(Field::Ip, Reason::MissingIp)?;
         let user_agent = required(Field::UserAgent, Reason::MissingUserAgent)?;
-        let email = clean(Field::Email)?;
-        let phone = clean(Field::Phone)?;
+        let email = value_of(Field::Email)?;
+        let phone = value_of(Field::Phone)?;
 
         let (ip, is_shortened) = match &*ip {
             "" => (ip, false),
-            _ => sanitise::ip(ip)?,
+            _ => checked_ip(ip)?,
         };
         let as_written = email.clone();
-        let email = email.map(sanitise::email).transpose();
+        let email = email.map(checked_email).transpose();
         let phone = phone.map(|value| phone::phone(value, rules.region, region));
         let (email, phone, dropped) = match (email, phone.transpose()) {
             (Err(_), phone) if rules.invalid == Invalid::Send => (as_written, phone?, 0),
@@ -187,14 +193,262 @@ impl<'a> UserRequest<'a> {
     }
 }
 
+/// The longest address that a mail path can have (RFC 5321, section 4.5.3.1.3, without the angle brackets).
+const EMAIL_CHARACTERS: usize = 254;
+
+/// The value as text.
+///
+/// # Errors
+/// Bytes that are not text in this encoding: a replacement character must never reach a paid call.
+#[inline]
+pub(crate) fn text(
+    bytes: Cow<'_, [u8]>,
+    encoding: TextEncoding,
+    field: Field,
+) -> Result<Cow<'_, str>, Failure> {
+    // Nearly every value takes this path, so it must be short.
+    if let (true, Cow::Borrowed(bytes)) = (encoding.is_utf8(), &bytes)
+        && let Ok(text) = std::str::from_utf8(bytes)
+    {
+        return Ok(Cow::Borrowed(text));
+    }
+    encoding.decode(bytes).ok_or_else(|| {
+        let reason = if encoding.is_utf8() {
+            Reason::NotUtf8
+        } else {
+            Reason::Undecodable
+        };
+        Failure::new(reason, format!("{field} is not {encoding}"))
+    })
+}
+
+/// The text without surrounding white space and in [one form](`one_form`); `None` if that is empty.
+///
+/// # Errors
+/// A NUL byte.
+pub(super) fn clean(text: Cow<'_, str>, field: Field) -> Result<Option<Cow<'_, str>>, Failure> {
+    let text = match text {
+        Cow::Borrowed(text) if is_plain(text.trim()) => Cow::Borrowed(text.trim()),
+        text if text.contains('\0') => {
+            let message = format!("{field} contains a NUL byte");
+            return Err(Failure::new(Reason::NulByte, message));
+        }
+        text => Cow::Owned(one_form(&text, field)),
+    };
+    Ok((!text.is_empty()).then_some(text))
+}
+
+/// The one form of a text that is written in several ways: without invisible characters, with one blank for any white space, and
+/// with composed letters, as in `é` for an `e` with an accent after it. In a phone number a line break stays, as another number
+/// may follow it.
+fn one_form(text: &str, field: Field) -> String {
+    let is_kept = |c: &char| c.is_whitespace() || !is_invisible(*c);
+    let is_break = |c| matches!(c, '\n'..='\r' | '\u{85}' | '\u{2028}' | '\u{2029}');
+    let on_one_line = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text: String = text.chars().filter(is_kept).collect();
+    let lines = text.split(is_break).map(on_one_line);
+    let lines: Vec<_> = lines.filter(|line| !line.is_empty()).collect();
+    let text = lines.join(if field == Field::Phone { "\n" } else { " " });
+    composed(&text).into_owned()
+}
+
+/// Whether it is a control character, or one that only affects how others look, such as the marks in texts that people copy from
+/// phones and web pages: soft hyphens, joiners, marks of direction, byte order marks and variation selectors.
+fn is_invisible(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            '\u{ad}'
+                | '\u{61c}'
+                | '\u{200b}'..='\u{200f}'
+                | '\u{202a}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{fe00}'..='\u{fe0f}'
+                | '\u{feff}'
+                | '\u{e0000}'..='\u{e0fff}'
+        )
+}
+
+/// Whether a text is ASCII in its one form, as nearly all values are. Both checks look at many bytes at a time.
+fn is_plain(text: &str) -> bool {
+    !any_byte(text.as_bytes(), |byte| !(0x20..0x7f).contains(&byte)) && !text.contains("  ")
+}
+
+/// Quotes that stand at both ends of a text.
+const QUOTES: [(char, char); 7] = [
+    ('"', '"'),
+    ('\'', '\''),
+    ('`', '`'),
+    ('\u{201c}', '\u{201d}'),
+    ('\u{201e}', '\u{201c}'),
+    ('\u{2018}', '\u{2019}'),
+    ('\u{ab}', '\u{bb}'),
+];
+
+/// Whether a value has quotes at both ends: then they do not belong to it, and the file does not quote as its format demands, but
+/// for instance with a space before each quote. A quote after an invisible character was meant to open the cell.
+#[inline]
+fn is_quoted(text: &str) -> bool {
+    let text = text.trim();
+    // Nearly every value starts with a letter or a digit.
+    if text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '+') {
+        return false;
+    }
+    let visible = text.trim_matches(|c: char| c.is_whitespace() || is_invisible(c));
+    let mut characters = visible.chars();
+    let ends = characters.next().zip(characters.next_back());
+    ends.is_some_and(|ends| QUOTES.contains(&ends))
+        || visible.starts_with('"') && text.starts_with(is_invisible)
+}
+
+/// Words that databases, spreadsheets and programs write for a missing value.
+#[rustfmt::skip]
+const NULL_WORDS: [&str; 21] = [
+    "-", "null", "\\n", "none", "nan", "nat", "nil", "n/a", "(null)", "<null>", "<na>", "#n/a",
+    "#ref!", "#name?", "#value!", "#error!", "#div/0!", "#num!", "#null!", "undefined", "[object object]",
+];
+
+/// Whether a value is a word for a missing one.
+#[inline]
+pub(super) fn is_null_word(text: &str) -> bool {
+    let text = text.trim();
+    // Nearly every value is longer, or starts otherwise.
+    text.len() <= 15
+        && text.starts_with(|c: char| !c.is_ascii_alphanumeric() || "nNuU".contains(c))
+        && NULL_WORDS
+            .iter()
+            .any(|word| word.eq_ignore_ascii_case(text))
+}
+
+/// The address, and whether it was taken out of a longer text: the first public one of a list, as proxies write it, or one without
+/// its port. An IPv4 address that is written as an IPv6 one becomes IPv4.
+fn checked_ip(value: Cow<'_, str>) -> Result<(Cow<'_, str>, bool), Failure> {
+    let whole = value.parse::<IpAddr>().ok();
+    if whole.is_some_and(|address| address == address.to_canonical()) {
+        return Ok((value, false));
+    }
+    let listed = value.split([',', ';']);
+    let listed = listed.flat_map(|item| item.trim().split(' '));
+    // What follows anything else, such as `unknown` for an address that a proxy hides, are addresses of proxies.
+    let mut addresses = listed.map_while(|item| {
+        let of_socket = |_| item.parse().map(|socket: SocketAddr| socket.ip());
+        let bare = item.trim_start_matches('[').trim_end_matches(']');
+        let address = bare.parse::<IpAddr>().or_else(of_socket).ok()?;
+        Some(address.to_canonical())
+    });
+    let Some(first) = addresses.next() else {
+        let message = format!("ip {} is neither IPv4 nor IPv6", quoted(&value));
+        return Err(Failure::new(Reason::InvalidIp, message));
+    };
+    let public = iter::once(first).chain(addresses).find(is_public);
+    let address = public.unwrap_or(first).to_string();
+    Ok((Cow::Owned(address), whole.is_none()))
+}
+
+/// Whether an address is none of a private network, of a single machine, of a provider's internal network, or of a group (IANA's
+/// registries of special-purpose addresses).
+pub(super) const fn is_public(address: &IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => !matches!(
+            v4.octets(),
+            [0 | 10 | 127 | 224.., ..]
+                | [100, 64..=127, ..]
+                | [169, 254, ..]
+                | [172, 16..=31, ..]
+                | [192, 168, ..]
+        ),
+        IpAddr::V6(v6) => !matches!(
+            v6.segments(),
+            [0, 0, 0, 0, 0, 0, 0, 0..=1] | [0xfc00..=0xfdff | 0xfe80..=0xfebf | 0xff00.., ..]
+        ),
+    }
+}
+
+/// An address without what programs write around one: the separator of a list, angle brackets, and `mailto:` or Exchange's
+/// `SMTP:`.
+fn unwrapped(text: &str) -> &str {
+    let text = text.trim_end_matches([',', ';', ' ']);
+    let inner = text.strip_prefix('<');
+    let inner = inner.and_then(|text| text.strip_suffix('>'));
+    let text = inner.map_or(text, str::trim);
+    match text.split_once(':') {
+        Some((scheme, address)) if ["mailto", "smtp"].contains(&&*scheme.to_ascii_lowercase()) => {
+            address.trim_start()
+        }
+        _ => text,
+    }
+}
+
+/// Characters of ASCII that no local part has, unless it is quoted (RFC 5322, section 3.2.3).
+const NEVER_IN_EMAIL: &[u8] = b"<>()[]\\,;:\"";
+
+/// Whether an address has a character that no address may have.
+fn is_garbled(local: &str, domain: &str) -> bool {
+    let is_quoted = local.starts_with('"') && local.ends_with('"');
+    let is_literal = domain.starts_with('[') && domain.ends_with(']');
+    let in_domain =
+        |byte: u8| byte.is_ascii_alphanumeric() || !byte.is_ascii() || b"-._".contains(&byte);
+    !is_quoted && local.bytes().any(|byte| NEVER_IN_EMAIL.contains(&byte))
+        || !is_literal && !domain.bytes().all(in_domain)
+}
+
+/// The address, without what programs write around it and with its domain in lower case.
+fn checked_email(value: Cow<'_, str>) -> Result<Cow<'_, str>, Failure> {
+    let wrong = |what: &str| {
+        Failure::new(
+            Reason::InvalidEmail,
+            format!("email {} {what}", quoted(&value)),
+        )
+    };
+    let bare = unwrapped(&value);
+    let (local, domain) = bare.split_once('@').ok_or_else(|| wrong("has no @"))?;
+    if domain.contains('@') {
+        return Err(wrong("has more than one @"));
+    }
+    if local.is_empty() || domain.is_empty() {
+        return Err(wrong("has nothing before or after the @"));
+    }
+    if bare.contains(' ') {
+        return Err(wrong("has a space"));
+    }
+    if is_garbled(local, domain) {
+        return Err(wrong("has characters that no address has"));
+    }
+    if bare.len() > EMAIL_CHARACTERS && bare.chars().count() > EMAIL_CHARACTERS {
+        return Err(wrong("is longer than 254 characters"));
+    }
+    if bare.len() < value.len() || domain.contains(char::is_uppercase) {
+        return Ok(Cow::Owned(format!("{local}@{}", domain.to_lowercase())));
+    }
+    Ok(value)
+}
+
+/// A value that would be sent in many rows, in its one form.
+///
+/// # Errors
+/// What is wrong with it, without the value, which may be personal data.
+pub(super) fn constant(value: &str, field: Field) -> Result<String, &'static str> {
+    let Ok(Some(value)) = clean(value.into(), field) else {
+        return Err("is blank");
+    };
+    let text = value.clone();
+    let (is_right, wrong) = match field {
+        Field::Name | Field::UserAgent => (true, ""),
+        Field::Ip => (checked_ip(text).is_ok(), "is neither IPv4 nor IPv6"),
+        Field::Email => (checked_email(text).is_ok(), "is not an email address"),
+        Field::Phone => (
+            phone::international(text).is_ok(),
+            "is not + and 7 to 15 digits",
+        ),
+    };
+    is_right.then(|| value.into_owned()).ok_or(wrong)
+}
+
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use Field::{Email, Ip, Name, Phone, UserAgent};
 
-    use super::super::sanitise::text;
     use super::*;
-    use crate::base::encoding::TextEncoding;
 
     /// A user's request, except for what is set, whose values are read as text like CSV cells.
     fn request<'a>(
@@ -412,14 +666,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_seen_is_not_sent() {
+    fn invisible_characters_are_not_sent() {
         let rules = rules(Invalid::Reject);
-        for unseen in [
+        for invisible in [
             "\u{200b}", "\u{200e}", "\u{202c}", "\u{2066}", "\u{feff}", "\u{ad}", "\u{fe0f}",
             "\u{61c}",
         ] {
-            let email = format!("ja{unseen}ne@example.com{unseen}");
-            let phone = format!("{unseen}+1 555{unseen} 0100199");
+            let email = format!("ja{invisible}ne@example.com{invisible}");
+            let phone = format!("{invisible}+1 555{invisible} 0100199");
             let set = [(Email, email.as_bytes()), (Phone, phone.as_bytes())];
             let request = request(&set, &rules).unwrap();
             let found = (request.email.as_deref(), request.phone.as_deref());
@@ -427,7 +681,7 @@ mod tests {
                 found,
                 (Some("jane@example.com"), Some("+15550100199")),
                 "{}",
-                unseen.escape_unicode()
+                invisible.escape_unicode()
             );
         }
     }

@@ -2,10 +2,11 @@
 //! more columns and texts that are joined, such as `{first} {last}`.
 
 use std::borrow::Cow;
+use std::convert::Infallible;
 use std::fmt;
 
 use super::names::{Field, PerField};
-use super::sanitise;
+use super::request::constant;
 use crate::base::error::{Error, Result as RunResult};
 use crate::base::text::{column, quoted};
 
@@ -42,8 +43,9 @@ impl Template<String> {
                 plain.extend(brace.chars().next());
                 rest = after;
             } else if let Some(inner) = brace.strip_prefix('{') {
-                let (column, after) = { inner.split_once('}') }
-                    .ok_or_else(|| format!("`{text}` has a `{{` without a `}}`"))?;
+                let closed = inner.split_once('}');
+                let (column, after) =
+                    closed.ok_or_else(|| format!("`{text}` has a `{{` without a `}}`"))?;
                 if !plain.is_empty() {
                     parts.push(Part::Text(std::mem::take(&mut plain)));
                 }
@@ -81,15 +83,17 @@ impl<K> Template<K> {
         &self,
         mut key: impl FnMut(&K) -> Result<L, E>,
     ) -> Result<Template<L>, E> {
-        let part = |part: &Part<K>| match part {
+        let parts = self.0.iter().map(|part| match part {
             Part::Text(text) => Ok(Part::Text(text.clone())),
             Part::Column(column) => key(column).map(Part::Column),
-        };
-        self.0
-            .iter()
-            .map(part)
-            .collect::<Result<_, E>>()
-            .map(Template)
+        });
+        parts.collect::<Result<_, E>>().map(Template)
+    }
+
+    /// The same template with its keys converted, which cannot fail.
+    pub(crate) fn map<L>(&self, mut key: impl FnMut(&K) -> L) -> Template<L> {
+        let Ok(template) = self.try_map(|column| Ok::<_, Infallible>(key(column)));
+        template
     }
 
     /// The key of a template that consists of one column, as most do.
@@ -101,10 +105,10 @@ impl<K> Template<K> {
     }
 
     /// The text for a row. A single column's text stays borrowed; a joined text is absent if all its columns are empty. A
-    /// separator beside an empty column is only a blank, of which none stays at the ends of a value.
+    /// separator beside an empty column becomes a blank, and blanks at the ends of a value are removed later.
     ///
     /// # Errors
-    /// The first column whose text cannot be had.
+    /// That of the first column whose text cannot be read.
     #[inline]
     pub(crate) fn text<'a, E>(
         &self,
@@ -150,15 +154,11 @@ impl fmt::Display for Template<String> {
         if let Some(name) = self.column() {
             return write!(f, "`{}`", column(name));
         }
-        let shown: String = self
-            .0
-            .iter()
-            .map(|part| match part {
-                Part::Text(text) => text.clone(),
-                Part::Column(name) => format!("{{{name}}}"),
-            })
-            .collect();
-        f.write_str(&quoted(&shown))
+        let parts = self.0.iter().map(|part| match part {
+            Part::Text(text) => text.clone(),
+            Part::Column(name) => format!("{{{name}}}"),
+        });
+        f.write_str(&quoted(&parts.collect::<String>()))
     }
 }
 
@@ -178,16 +178,6 @@ pub(crate) enum Assigned {
     Columns(Template<String>),
     /// `--set`: the same value in every row.
     Constant(String),
-}
-
-impl Assigned {
-    /// The option that says it.
-    const fn option(&self) -> &'static str {
-        match self {
-            Self::Columns(_) => "--map",
-            Self::Constant(_) => "--set",
-        }
-    }
 }
 
 impl Assignments {
@@ -214,7 +204,7 @@ impl Assignments {
     /// # Errors
     /// The field was given before, or no row could be sent with this value.
     pub fn set(&mut self, field: Field, value: String) -> RunResult<()> {
-        if let Err(wrong) = sanitise::constant(&value, field) {
+        if let Err(wrong) = constant(&value, field) {
             return Err(Error::usage(format!(
                 "no row could be sent with `--set {field}=…`: its value {wrong}"
             ))
@@ -236,15 +226,12 @@ impl Assignments {
     }
 
     fn assign(&mut self, field: Field, assigned: Assigned) -> RunResult<()> {
-        let slot = self.sources.get_mut(field);
-        if let Some(before) = slot {
-            let twice = match (before.option(), assigned.option()) {
-                (before, again) if before == again => format!("twice in `{again}`"),
-                _ => "in both `--map` and `--set`".to_owned(),
-            };
-            return Err(Error::usage(format!("`{field}` is given {twice}")));
+        let source = self.sources.get_mut(field);
+        if source.is_some() {
+            let message = format!("`{field}` is given twice in `--map` or `--set`");
+            return Err(Error::usage(message));
         }
-        *slot = Some(assigned);
+        *source = Some(assigned);
         Ok(())
     }
 
@@ -255,9 +242,9 @@ impl Assignments {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::fields::request::clean;
 
     #[test]
     fn templates_join_columns() {
@@ -298,11 +285,11 @@ mod tests {
             let parsed = Template::parse(template).unwrap();
             let value = |name: &String| {
                 let mut named = ["a", "b", "c"].into_iter().zip(values);
-                let value = named.find(|(known, _)| known == name);
+                let value = named.find(|(column, _)| column == name);
                 Ok::<_, ()>(value.map(|(_, value)| Cow::Borrowed(value)))
             };
             let text = parsed.text(value).unwrap().unwrap();
-            let sent = sanitise::clean(text, Field::Name).unwrap().unwrap();
+            let sent = clean(text, Field::Name).unwrap().unwrap();
             assert_eq!(sent, joined, "{template} {values:?}");
         }
     }

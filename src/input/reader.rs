@@ -1,17 +1,16 @@
 //! The reader: opens a source and returns its rows in batches. It refuses a file whose first rows all fail for the same reason
-//! before any can be sent: then the file or a setting is wrong, and not the rows.
+//! before any is sent: then the file or a setting is wrong, and not the rows.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
 
 use bytes::Bytes;
 
-use super::buffer::Buffer;
 use super::csv::CsvParser;
 use super::jsonl::{self, JsonlParser};
 use super::settings::{Compose, ReaderSettings};
 use super::sniff;
-use super::source::Source;
+use super::source::{Buffer, Source};
 use crate::base::error::{Error, Result};
 use crate::base::meter::Meter;
 use crate::base::own_file::Readers;
@@ -22,11 +21,11 @@ use crate::row_state::{Row, RowBatch, RowState};
 use crate::telemetry::event::InputEnd;
 use crate::verdict::{Failure, Reason};
 
-/// A batch is complete with this many rows, so that the first rows do not have to wait for a whole block …
+/// A batch is complete with this many rows, so that the first rows do not wait for a whole block …
 const BATCH_ROWS: usize = 512;
 /// … or with this many bytes, so that large records do not pile up before the calls.
 const BATCH_BYTES: usize = 1024 * 1024;
-/// The least that a usual row has, in bytes.
+/// The size of a small row, in bytes: a batch gets room for as many rows as there may be.
 const SMALL_ROW: usize = 128;
 
 /// Reads rows from a source.
@@ -37,12 +36,12 @@ pub struct Reader {
     compose: Compose,
     number: RowNumber,
     first_rows: FirstRows,
-    /// How many more rows are taken.
-    left: u64,
+    /// How many more rows the selection takes.
+    rows_left: u64,
     /// Whether the sample lacks a row.
-    passed_over: bool,
-    /// The rows that were read to check the source: the next ones.
-    early: VecDeque<RowBatch>,
+    is_sampled: bool,
+    /// The first rows, which were read to check the source.
+    first_batches: VecDeque<RowBatch>,
 }
 
 enum FormatParser {
@@ -55,7 +54,7 @@ impl FormatParser {
     fn mapping(&self) -> &str {
         match self {
             Self::Csv(parser) => parser.mapping(),
-            Self::Jsonl(parser) => parser.mapping(),
+            Self::Jsonl(parser) => &parser.mapping,
         }
     }
 }
@@ -69,13 +68,13 @@ pub struct Opened {
     pub(crate) name: String,
     /// Which column is which field, as one line for people.
     pub(crate) mapping: String,
-    /// Our columns from an earlier run that are replaced.
+    /// The columns of an earlier run that are replaced.
     pub(crate) replaced: Vec<String>,
     /// The source's size in bytes, if it has one.
     pub(crate) size: Option<u64>,
     /// Who may read the source. A pipe does not restrict them.
     pub(crate) readers: Readers,
-    /// Of what is read of the source, which is whole once there are no more rows, unless a limit has left some out.
+    /// Counts and hashes what is read of the source: all of it once there are no more rows, unless `--limit` leaves some out.
     pub(crate) meter: Meter,
 }
 
@@ -83,14 +82,12 @@ impl Reader {
     /// Opens the source and reads up to the first rows.
     ///
     /// # Errors
-    /// Exit code 2: the source cannot be read, has an unknown format, or a header that does not
-    /// fit.
+    /// Exit code 2: the source cannot be read, has an unknown format, or its header lacks a column.
     pub fn open(settings: ReaderSettings, compose: Compose) -> Result<(Self, Opened)> {
         Self::of_source(Source::open(&settings.file.input)?, settings, compose)
     }
 
-    /// Like [`Self::open`], but with any reader instead of a pipe: the fuzz targets choose how the
-    /// bytes arrive.
+    /// Like [`Self::open`], but with any reader instead of a pipe: the fuzz targets choose how the bytes arrive.
     ///
     /// # Errors
     /// As for [`Self::open`].
@@ -108,7 +105,7 @@ impl Reader {
         settings: ReaderSettings,
         mut compose: Compose,
     ) -> Result<(Self, Opened)> {
-        compose.quality = { settings.notes_quality }.then(Quality::default);
+        compose.quality = settings.notes_quality.then(Quality::default);
         let (name, size, readers) = (source.name.clone(), source.size, source.readers);
         let meter = source.meter.clone();
         // Rows that are only counted are read again when they are paid for.
@@ -117,7 +114,7 @@ impl Reader {
         }
         let mut buffer = Buffer::new(source);
         buffer.fill_first_line()?;
-        buffer.fill_head(settings.file.encoding)?;
+        buffer.fill_head()?;
         let (format, preamble) = sniff::detect(&settings.file, &mut buffer)?;
         let (parser, header, replaced) = match format {
             Format::Delimited { delimiter, .. } => {
@@ -152,26 +149,27 @@ impl Reader {
             readers,
             meter,
         };
+        let limit = settings.selection.limit;
         let mut reader = Self {
             buffer,
             parser,
             first_rows: FirstRows::new(settings.judges_first_rows),
-            left: { settings.selection.limit }.map_or(u64::MAX, NonZeroU64::get),
-            passed_over: false,
+            rows_left: limit.map_or(u64::MAX, NonZeroU64::get),
+            is_sampled: false,
             settings,
             compose,
             number: RowNumber::FIRST,
-            early: VecDeque::new(),
+            first_batches: VecDeque::new(),
         };
-        // What is wrong with all of them is found before any file is touched.
-        reader.early = reader.gather(false)?.into_iter().collect();
+        // A fault that all rows share is found before any file is touched.
+        reader.first_batches = reader.gather(false)?.into_iter().collect();
         Ok((reader, opened))
     }
 
-    /// What was read of the source. Known when there are no more rows. After a limit, no further row is read to find out
+    /// Whether all of the source was read, once there are no more rows. After `--limit`, no further row is read to find out
     /// whether there is one.
     pub(crate) const fn end(&self) -> InputEnd {
-        if self.passed_over || self.left == 0 {
+        if self.is_sampled || self.rows_left == 0 {
             InputEnd::Part
         } else {
             InputEnd::Whole
@@ -181,11 +179,10 @@ impl Reader {
     /// The next rows; `None` at the end.
     ///
     /// # Errors
-    /// The source cannot be read further, or a record is broken in such a way that nothing after it
-    /// can be trusted.
+    /// The source cannot be read further, or a record is so broken that nothing after it can be trusted.
     pub fn next_batch(&mut self) -> Result<Option<RowBatch>> {
-        match self.early.pop_front() {
-            Some(early) => Ok(Some(early)),
+        match self.first_batches.pop_front() {
+            Some(batch) => Ok(Some(batch)),
             None => self.gather(true),
         }
     }
@@ -194,7 +191,7 @@ impl Reader {
     fn gather(&mut self, waits: bool) -> Result<Option<RowBatch>> {
         let (mut rows, mut bytes, mut noticed) = (Vec::new(), 0, Noticed::default());
         let end = loop {
-            if rows.len() >= BATCH_ROWS || bytes >= BATCH_BYTES || self.left == 0 {
+            if rows.len() >= BATCH_ROWS || bytes >= BATCH_BYTES || self.rows_left == 0 {
                 break false;
             }
             match self.next_row()? {
@@ -224,7 +221,7 @@ impl Reader {
         } else {
             Bytes::new()
         };
-        let quality = self.compose.quality.take_if(|_| end || self.left == 0);
+        let quality = self.compose.quality.take_if(|_| end || self.rows_left == 0);
         if rows.is_empty() && trailer.is_empty() && quality.is_none() {
             return Ok(None);
         }
@@ -241,15 +238,15 @@ impl Reader {
     /// Whether the row is one of those that are selected.
     #[inline]
     fn takes(&mut self, row: &Row) -> bool {
-        let is_in = self.settings.selection.sample.is_none_or(|sample| {
+        let is_selected = self.settings.selection.sample.is_none_or(|sample| {
             sample.has(match &row.state {
                 RowState::Asked(body) => body,
                 _ => row.raw.content(),
             })
         });
-        self.left -= u64::from(is_in && !matches!(row.state, RowState::Passed));
-        self.passed_over |= !is_in;
-        is_in
+        self.rows_left -= u64::from(is_selected && !matches!(row.state, RowState::Passed));
+        self.is_sampled |= !is_selected;
+        is_selected
     }
 
     /// The row of the next complete record in the buffer, selected or not.
@@ -278,11 +275,11 @@ impl Reader {
         };
         let failure = state.as_ref().err();
         if !matches!(state, Ok(RowState::Passed))
-            && self.first_rows.take(failure).is_some()
+            && self.first_rows.add(failure)
             && let Some(failure) = failure
         {
             let (name, mapping) = (&*self.buffer.source.name, self.parser.mapping());
-            return Err(hopeless(name, failure, mapping, &self.settings.rules));
+            return Err(all_fail(name, failure, mapping, &self.settings.rules));
         }
         // The rows of a stream are paid for while it is read.
         if let Err(failure) = &state
@@ -294,52 +291,53 @@ impl Reader {
                 FormatParser::Jsonl(_) => jsonl::lacks_end(raw.content()),
             }
         {
-            return Err(cut(&self.buffer.source.name, failure));
+            return Err(cut_off(&self.buffer.source.name, failure));
         }
         let state = state.unwrap_or_else(|failure| {
-            let message = format!("{}: {}", extent.lines(start), failure.message);
+            let lines = extent.lines_for_people(start);
+            let message = format!("{lines}: {}", failure.message);
             RowState::Invalid(Failure::new(failure.reason, message))
         });
         Ok(Some(Row { number, raw, state }))
     }
 }
 
-/// How many rows are checked: they do not all share a fault by chance.
-const ROWS: u32 = 100;
+/// So many rows do not all share a fault by chance.
+const FIRST_ROWS: u32 = 100;
 
 /// The rows before the first valid one, as long as all fail for the same reason.
 #[derive(Debug)]
-pub(crate) struct FirstRows {
+struct FirstRows {
     /// How many there were, and why they fail; `None` once a row is different.
     failing: Option<(u32, Option<Reason>)>,
 }
 
 impl FirstRows {
-    /// Checks the first rows, or none.
-    pub(crate) fn new(look: bool) -> Self {
+    /// Judges the first rows if `is_on`.
+    fn new(is_on: bool) -> Self {
         Self {
-            failing: look.then_some((0, None)),
+            failing: is_on.then_some((0, None)),
         }
     }
 
-    /// Adds the next row, with the rule that it breaks, if any. Returns the reason if enough rows have failed only for this
-    /// one.
-    pub(crate) fn take(&mut self, broken: Option<&Failure>) -> Option<Reason> {
-        let (rows, seen) = self.failing?;
-        let reason = broken.map(|failure| failure.reason);
-        let same = reason.filter(|reason| seen.is_none_or(|seen| seen == *reason));
-        self.failing = same
-            .map(|reason| (rows + 1, Some(reason)))
-            .filter(|(rows, _)| *rows < ROWS);
-        same.filter(|_| rows + 1 == ROWS)
+    /// Adds the next row, with its failure if it has one. Whether enough rows have failed now, all for the same reason.
+    fn add(&mut self, failure: Option<&Failure>) -> bool {
+        let (Some((rows, first)), Some(failure)) = (self.failing, failure) else {
+            self.failing = None;
+            return false;
+        };
+        let is_same = first.is_none_or(|first| first == failure.reason);
+        let is_last = rows + 1 == FIRST_ROWS;
+        self.failing = (is_same && !is_last).then_some((rows + 1, Some(failure.reason)));
+        is_same && is_last
     }
 }
 
 /// The error for a file whose first rows all fail for the reason of this one. `mapping` says which column is which field.
-fn hopeless(name: &str, failure: &Failure, mapping: &str, rules: &FieldRules) -> Error {
+fn all_fail(name: &str, failure: &Failure, mapping: &str, rules: &FieldRules) -> Error {
     let reason = failure.reason;
     let error = Error::usage(format!(
-        "the first {ROWS} rows of {name} all fail for the same reason, `{reason}`, and none was sent"
+        "the first {FIRST_ROWS} rows of {name} all fail for the same reason, `{reason}`, and none was sent"
     ));
     let cells = Some(&*failure.message).filter(|_| reason.is_about_cells());
     let mapping = Some(mapping).filter(|mapping| !mapping.is_empty());
@@ -348,22 +346,24 @@ fn hopeless(name: &str, failure: &Failure, mapping: &str, rules: &FieldRules) ->
 }
 
 /// The error for a file whose last row lacks its end, and fails for that.
-fn cut(name: &str, failure: &Failure) -> Error {
+fn cut_off(name: &str, failure: &Failure) -> Error {
     let what = &failure.message;
-    let message = format!("the last line of {name} is cut: {what}, and no line end");
+    let message = format!("the last line of {name} is cut off: {what}, and no line end");
     Error::usage(message + "; the file is incomplete, or still being written")
         .hint("make or copy it again; `--keep-going` continues anyway, and this row fails")
 }
 
-/// What helps if the first rows all fail for this reason.
+/// The hint if the first rows all fail for this reason.
 fn fix(reason: Reason, rules: &FieldRules) -> String {
     let fix = match reason {
         Reason::NotJson | Reason::NotAnObject => {
             "put each object on one line, with `jq -c '.[]'` for an array and with `jq -c .` otherwise"
         }
-        Reason::Ragged | Reason::TextAfterQuote => "check the header, the quotes and `--delimiter`",
+        Reason::Ragged | Reason::TextAfterQuote => {
+            "compare the header with a row: one of them may end with a delimiter; check the quotes and `--delimiter`"
+        }
         Reason::StrayQuotes => {
-            "in CSV, a quote follows the delimiter without a space; `--quotes off` reads quotes as ordinary characters"
+            "in CSV, no space comes between a delimiter and a quote; `--quotes off` reads quotes as ordinary characters"
         }
         Reason::NotUtf8 | Reason::Undecodable => "check `--encoding`",
         Reason::ExistingColumns => "`--prefix` writes the new columns under other names",
@@ -397,12 +397,12 @@ mod tests {
             (&[(99, ip), (500, other)], true, None),
         ] {
             let mut first = FirstRows::new(looks);
-            let mut all = { rows.iter() }.flat_map(|(rows, reason)| vec![reason; *rows]);
+            let mut all = rows.iter().flat_map(|(rows, reason)| vec![reason; *rows]);
             let found = all.position(|reason| {
-                let broken = reason.map(|reason| Failure::new(reason, ""));
-                first.take(broken.as_ref()).is_some()
+                let failure = reason.map(|reason| Failure::new(reason, ""));
+                first.add(failure.as_ref())
             });
-            assert_eq!(found.map(|place| place + 1), rejected_at, "{rows:?}");
+            assert_eq!(found.map(|index| index + 1), rejected_at, "{rows:?}");
         }
     }
 }

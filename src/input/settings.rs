@@ -1,11 +1,10 @@
-//! What a command asks of a reader: which file, which columns, and how requests are made of its rows.
+//! What a command tells a reader: which file, which columns, and how requests are made of its rows.
 
 use std::path::{Path, PathBuf};
 
 use bytes::{Bytes, BytesMut};
 
-use crate::base::encoding::TextEncoding;
-use crate::base::text::shown;
+use crate::base::text::{TextEncoding, shown};
 use crate::fields::{Assignments, FieldRules, Noticed, Quality, UserRequest};
 use crate::layout::AddedColumns;
 use crate::selection::{Condition, Selection};
@@ -22,10 +21,8 @@ pub enum Input {
 impl Input {
     /// Its name in sentences for people: the path, or standard input.
     pub(crate) fn shown(&self) -> String {
-        match self {
-            Self::Stdin => "standard input".to_owned(),
-            Self::File(path) => shown(path),
-        }
+        self.path()
+            .map_or_else(|| "standard input".to_owned(), shown)
     }
 
     /// Its path; `None` is standard input.
@@ -77,28 +74,29 @@ pub struct ReaderSettings {
     pub assignments: Assignments,
     /// What values must be like, and what stands for one that is empty.
     pub rules: FieldRules,
-    /// The columns that we write.
+    /// The columns that rescore adds.
     pub columns: AddedColumns,
     /// Whether to reject a file whose first rows all fail for the same reason.
     pub judges_first_rows: bool,
-    /// Whether to note what is odd about the values of rows, which only helps before a row is paid for.
+    /// Whether to note what is odd about the values of rows, which is of use only before a row is paid for.
     pub notes_quality: bool,
-    /// Whether to reject a file whose last row lacks its end, which only helps before a row is paid for.
+    /// Whether to reject a file whose last row is cut off, which is of use only before a row is paid for.
     pub refuses_cut: bool,
     /// Which rows are read.
     pub selection: Selection,
-    /// Rows for which one of these does not hold are passed on and not sent.
+    /// Only rows for which all of these hold are sent; the others are passed on.
     pub only: Vec<Condition>,
     /// The column by which rows are compared with an earlier output.
     pub key: Option<String>,
-    /// An earlier run wrote the file: it must have our columns and these, which are found in each row, and no requests are made
-    /// of its rows. In JSONL, a name may be a JSON pointer.
+    /// An earlier run wrote the file: it must have the columns that a run adds and these, which are found in each row, and no
+    /// requests are made of its rows. In JSONL, a name may be a JSON pointer.
     pub scored: Option<Vec<String>>,
 }
 
 impl ReaderSettings {
-    /// The settings for a file that an earlier run wrote, with this prefix of its columns' names.
-    pub(crate) fn of_scored(file: &FileSettings, prefix: &str, asked: Vec<String>) -> Self {
+    /// The settings for a file that an earlier run wrote, with this prefix of its columns' names. A command wants the `extra`
+    /// columns of it.
+    pub(crate) fn of_scored(file: &FileSettings, prefix: &str, extra: Vec<String>) -> Self {
         Self {
             file: file.clone(),
             assignments: Assignments::default(),
@@ -110,7 +108,7 @@ impl ReaderSettings {
             selection: Selection::default(),
             only: Vec::new(),
             key: None,
-            scored: Some(asked),
+            scored: Some(extra),
         }
     }
 
@@ -141,10 +139,10 @@ impl ReaderSettings {
         self
     }
 
-    /// The names of the columns that are looked at besides the fields and ours: those of a scored file that a command wants, or
-    /// those of the conditions, and then that of the key.
-    pub(super) fn asked(&self) -> Vec<String> {
-        let of_conditions = self.only.iter().map(|only| &only.column);
+    /// The names of the columns that are read besides the fields: those that a command wants of a scored file, or those of the
+    /// conditions, and then that of the key.
+    pub(super) fn extra_columns(&self) -> Vec<String> {
+        let of_conditions = self.only.iter().map(|condition| &condition.column);
         let of_run = || of_conditions.chain(&self.key).cloned().collect();
         self.scored.clone().unwrap_or_else(of_run)
     }
@@ -179,7 +177,7 @@ impl ReaderSettings {
 type WriteBody = dyn Fn(&UserRequest<'_>, &mut BytesMut) + Send;
 
 /// The size of a block, for about 250 bodies. A body that waits keeps its whole block in memory.
-const BODIES: usize = 64 * 1024;
+const BODY_BLOCK: usize = 64 * 1024;
 
 /// Writes the bodies of valid requests, many in one block: an allocation for each would be freed by another thread, which
 /// is the most expensive way. It runs on the reader's thread to save the thread that makes the calls from it.
@@ -190,7 +188,7 @@ pub struct Compose {
     pub(super) noticed: Noticed,
     /// The number of the row that is read.
     pub(super) number: u64,
-    /// What was found in the values of rows, if that is noted. A sample tells less of a file than all its rows.
+    /// What was found in the values of all rows, also of those outside a sample, if that is noted.
     pub(super) quality: Option<Quality>,
 }
 
@@ -199,14 +197,14 @@ impl Compose {
     pub fn new(write: impl Fn(&UserRequest<'_>, &mut BytesMut) + Send + 'static) -> Self {
         Self {
             write: Box::new(write),
-            block: BytesMut::with_capacity(BODIES),
+            block: BytesMut::with_capacity(BODY_BLOCK),
             noticed: Noticed::default(),
             number: 0,
             quality: None,
         }
     }
 
-    /// What stands for a request.
+    /// The body of a request.
     #[inline]
     pub(crate) fn body(&mut self, request: &UserRequest<'_>) -> Bytes {
         (self.write)(request, &mut self.block);

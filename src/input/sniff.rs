@@ -1,32 +1,31 @@
-//! Detects the format and the delimiter of a text file by its first bytes.
+//! Whether an input is text that can be read, and its format and delimiter, judged by its first MiB.
 //!
-//! Options take precedence over the file extension, and the extension over the bytes.
+//! Options take precedence over the file extension, and the extension over the bytes. Other file formats are recognised by
+//! their first bytes, or by a NUL byte. If most lines beyond ASCII are UTF-8, other bytes are the fault of single rows. If
+//! not, the file is in another encoding, and none of its rows should be paid for.
 
 use bytes::{Bytes, BytesMut};
-use memchr::memchr2;
+use memchr::{memchr, memchr2};
 use serde_json::value::RawValue;
 
-use super::buffer::{Buffer, line_end, marks_at};
-use super::cells::{CellFormat, RecordScan, find_record};
+use super::csv::{CellFormat, DELIMITERS, RecordScan, find_record};
 use super::settings::{FileSettings, FormatChoice, Input};
-use super::text::{HEAD, convert};
-use crate::base::encoding::TextEncoding;
+use super::source::{BYTE_ORDER_MARK, Buffer, HEAD_BYTES, line_end, marks_at};
 use crate::base::error::{Error, Result};
-use crate::base::text::{printable, quoted};
+use crate::base::text::{TextEncoding, printable, quoted};
 use crate::fields;
 use crate::layout::{Compression, Format};
 use crate::raw_json;
 
-/// Delimiters that are tried, the likeliest first.
-const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];
-/// How many lines may be above a header.
-const HEADER_WITHIN: usize = 20;
 /// How many rows a delimiter is judged by.
 const SAMPLE_ROWS: usize = 20;
 
-/// Detects the format at the start of the buffer, and takes off what comes before the header.
+/// Fails if the first bytes are not text in the encoding that the settings say. Otherwise detects the format, and takes off
+/// what comes before the header.
 pub(super) fn detect(settings: &FileSettings, buffer: &mut Buffer) -> Result<(Format, Bytes)> {
     let (mut preamble, encoding) = (BytesMut::new(), settings.encoding);
+    let is_whole = buffer.at_end && buffer.head().len() == buffer.bytes.len();
+    refuse_other_bytes(buffer.head(), encoding, is_whole, &buffer.source.name)?;
     let marks = marks_at(&buffer.bytes);
     if marks > 0 {
         if !encoding.is_utf8() {
@@ -76,6 +75,126 @@ pub(super) fn detect(settings: &FileSettings, buffer: &mut Buffer) -> Result<(Fo
     Ok((Format::Delimited { delimiter, quotes }, preamble.freeze()))
 }
 
+/// Fails if these first bytes of an input are not text, or not in the encoding that the settings say. The input has more if it is
+/// not `whole`.
+fn refuse_other_bytes(head: &[u8], encoding: TextEncoding, whole: bool, file: &str) -> Result<()> {
+    if let Some((what, fix)) = other_format(head) {
+        return Err(cannot_read(file, &format!("it is {what}")).hint(fix));
+    }
+    let (mut lines, mut utf8, mut broken) = (0, 0, 0);
+    let (mut first_broken, mut first_utf8) = (None, None);
+    let is_marked = head.starts_with(BYTE_ORDER_MARK);
+    let mut rest = head;
+    while !rest.is_empty() {
+        let end = memchr2(b'\n', b'\r', rest);
+        let (line, after) = rest.split_at(end.unwrap_or(rest.len()));
+        let after = after.strip_prefix(b"\r\n").or_else(|| after.get(1..));
+        rest = after.unwrap_or_default();
+        lines += 1;
+        // In a file with the mark of UTF-8, other bytes are the fault of single rows.
+        if !is_marked && memchr(0, line).is_some() {
+            let what = format!("it is not text: line {lines} contains a NUL byte");
+            return Err(cannot_read(file, &what).hint(
+                "rescore reads CSV, TSV and JSONL; if it is one of these, remove NUL bytes with `tr -d '\\000'`",
+            ));
+        }
+        if line.is_ascii() {
+            continue;
+        }
+        // The head may end within a character.
+        let is_cut = end.is_none() && !whole;
+        match std::str::from_utf8(line) {
+            Err(e) if !is_cut || e.error_len().is_some() => {
+                broken += 1;
+                first_broken = first_broken.or(Some(lines));
+            }
+            text => {
+                utf8 += 1;
+                let mut characters = text.unwrap_or_default().chars();
+                let character = characters.find(|c| !c.is_ascii());
+                first_utf8 = first_utf8.or(Some(lines).zip(character));
+            }
+        }
+    }
+    // A few characters of two bytes may be UTF-8 by chance.
+    let few = if encoding.is_single_byte() { 0 } else { 2 };
+    match (first_broken, first_utf8) {
+        (Some(line), _) if broken > utf8 && encoding.is_utf8() && !is_marked => {
+            let error = cannot_read(file, &format!("line {line} is not UTF-8"));
+            // JSONL is UTF-8 by definition.
+            Err(error.hint(if head.trim_ascii_start().starts_with(b"{") {
+                convert("ENCODING")
+            } else {
+                "name its encoding, such as `--encoding windows-1252`, and look at the names with `rescore check --show 9`; or save it as \"CSV UTF-8\"".to_owned()
+            }))
+        }
+        (None, Some((line, character))) if utf8 > few && !encoding.is_utf8() && !is_marked => {
+            let text = character.to_string();
+            let read = encoding.decode_lossy(text.as_bytes());
+            Err(Error::usage(format!(
+                "{file} is UTF-8, but `--encoding` says {encoding}: `{character}` in line {line} would be read as `{read}`"
+            ))
+            .hint("leave out `--encoding`"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// How to convert a file to UTF-8.
+fn convert(encoding: impl std::fmt::Display) -> String {
+    format!("convert it with `iconv -f {encoding} -t UTF-8`")
+}
+
+/// Formats that are not text: the offset of the bytes that tell them apart, these bytes, in which `?` is any byte but NUL, what
+/// the file is, and what to do. Other binary files are found by a NUL byte.
+#[rustfmt::skip]
+const FORMATS: &[(usize, &[u8], &str, &str)] = &[
+    // Spreadsheets are zip archives that start with a file with one of these names.
+    (30, b"[Content_Types].xml", WORKBOOK, SAVE_AS),
+    (30, b"_rels/", WORKBOOK, SAVE_AS),
+    (30, b"docProps/", WORKBOOK, SAVE_AS),
+    (30, b"xl/", WORKBOOK, SAVE_AS),
+    (30, b"mimetypeapplication/vnd.oasis.opendocument.spreadsheet", "an OpenDocument spreadsheet", SAVE_AS),
+    (0, b"PK\x03\x04", "a zip archive", "unpack it first with `unzip`"),
+    (0, b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", WORKBOOK, SAVE_AS),
+    (0, b"PAR1", "a Parquet file", "convert it to CSV first, for instance with `duckdb -c \"COPY (FROM 'users.parquet') TO 'users.csv'\"`"),
+    (0, b"SQLite format 3\0", "an SQLite database", "write a table as CSV first: `sqlite3 -header -csv users.db 'SELECT * FROM users' > users.csv`"),
+    (257, b"ustar", "a tar archive", "unpack it first with `tar -xf`"),
+    (0, b"\x1f\x8b", "gzip data within compressed data", "unpack it once more with `gunzip`"),
+    (0, b"\x28\xb5\x2f\xfd", "zstd data within compressed data", "unpack it once more with `unzstd`"),
+    (0, b"BZh91AY&SY", "bzip2 data", "unpack it first with `bunzip2`"),
+    (0, b"\xfd7zXZ\0", "xz data", "unpack it first with `unxz`"),
+    (0, b"\xff\xfe\0\0", UTF_32, "convert it with `iconv -f UTF-32 -t UTF-8`"),
+    (0, b"\0\0\xfe\xff", UTF_32, "convert it with `iconv -f UTF-32 -t UTF-8`"),
+    (0, b"\xff\xfe", UTF_16, "convert it with `iconv -f UTF-16 -t UTF-8`"),
+    (0, b"\xfe\xff", UTF_16, "convert it with `iconv -f UTF-16 -t UTF-8`"),
+    // Without a byte order mark, iconv needs to be told the order.
+    (0, b"?\0?\0", UTF_16, "convert it with `iconv -f UTF-16LE -t UTF-8`"),
+    (0, b"\0?\0?", UTF_16, "convert it with `iconv -f UTF-16BE -t UTF-8`"),
+    (0, b"?\0\0\0", UTF_32, "convert it with `iconv -f UTF-32LE -t UTF-8`"),
+    (0, b"\0\0\0?", UTF_32, "convert it with `iconv -f UTF-32BE -t UTF-8`"),
+];
+
+const SAVE_AS: &str = "save it as \"CSV UTF-8\"";
+const WORKBOOK: &str = "an Excel workbook";
+const UTF_16: &str = "UTF-16 text";
+const UTF_32: &str = "UTF-32 text";
+
+/// A header may start with this many letters by chance.
+const FEW_LETTERS: usize = 5;
+
+/// If a file with these first bytes is one of [`FORMATS`]: what it is, and what to do.
+fn other_format(start: &[u8]) -> Option<(&'static str, &'static str)> {
+    let is_binary = memchr(0, start).is_some();
+    let is_byte = |(mark, byte): (&u8, &u8)| mark == byte || *mark == b'?' && *byte != 0;
+    let (.., what, fix) = FORMATS.iter().find(|(at, mark, ..)| {
+        let is_text = mark.iter().all(u8::is_ascii_graphic) && mark.len() <= FEW_LETTERS;
+        let bytes = start.get(*at..at + mark.len());
+        (is_binary || !is_text) && bytes.is_some_and(|bytes| mark.iter().zip(bytes).all(is_byte))
+    })?;
+    Some((*what, *fix))
+}
+
 fn by_name(input: &Input) -> Option<FormatChoice> {
     let Input::File(path) = input else {
         return None;
@@ -89,8 +208,7 @@ fn by_name(input: &Input) -> Option<FormatChoice> {
     }
 }
 
-/// Fails if the file is a JSON array of objects, or has objects where cells are expected. No header
-/// trials like that.
+/// Fails if the file is a JSON array of objects, or has objects in place of cells. No header starts like that.
 fn refuse_json(format: FormatChoice, buffer: &Buffer) -> Result<()> {
     let text = buffer.bytes.trim_ascii_start();
     let Some((first, rest)) = text.split_first() else {
@@ -110,36 +228,7 @@ fn refuse_json(format: FormatChoice, buffer: &Buffer) -> Result<()> {
     Ok(())
 }
 
-/// Fails if all of a header is in quotes, or if there is more than one character between its cells.
-pub(super) fn refuse_other_cells(header: &str, names: &[String], file: &str) -> Result<()> {
-    let is_between = |c: char| c == '\t' || c.is_ascii_punctuation() && !"\"'_-.()/".contains(c);
-    let has_names = |text: &str| {
-        let names = text.split(is_between);
-        let known = names.filter(|name| fields::rank(name).is_some());
-        known.count() > 1
-    };
-    if let [only] = names
-        && header.trim_start().starts_with('"')
-        && has_names(only)
-    {
-        return Err(cannot_read(file, "each line is in quotes as a whole")
-            .hint("`sed -E 's/^\"|\"\\r?$//g; s/\"\"/\"/g'` takes these quotes off"));
-    }
-    let mut between = { header.split(|c| !is_between(c)) }.filter(|it| !it.is_empty());
-    let first = between.next().unwrap_or_default();
-    let is_one = between.clone().count() > 0 && between.all(|it| it == first);
-    if first.len() > 1 && is_one && has_names(header) {
-        let between = quoted(first);
-        let what =
-            format!("there is {between} between its cells, and a delimiter is one character");
-        return Err(cannot_read(file, &what).hint(format!(
-            "`perl -pe 's/\\Q{first}\\E/\\t/g'` makes tabs of it; `--delimiter` reads the file as it is"
-        )));
-    }
-    Ok(())
-}
-
-/// Texts that are not one object per line: how the first line shows it, what the text is, and what makes it right. The first
+/// Texts that are not one object per line: whether the first line shows it, what the text is, and what corrects it. The first
 /// that fits counts.
 type OtherText = (fn(&str) -> bool, &'static str, &'static str);
 #[rustfmt::skip]
@@ -148,7 +237,7 @@ const OTHER_TEXTS: &[OtherText] = &[
     (|line| object(line).is_err_and(|error| error.is_eof()), "its objects extend over several lines", ONE_PER_LINE),
     (|line| object(line.trim_end().trim_end_matches(',')).is_ok(), "it has a comma after each object", "`sed 's/,[[:space:]]*$//'` takes the commas off"),
     (|line| object(&line.replace('\x1e', "")).is_ok(), "it is a sequence of JSON texts (json-seq), with a character 1E before each", "`perl -p -e 's/^\\x1e//'` takes these characters off"),
-    (|line| object(&line.replace("-Inf", "Inf").replace("Infinity", "null").replace("NaN", "null")).is_ok(), "it has `NaN` or `Infinity`, which JSON has not", "`sed -E 's/: *(NaN|-?Infinity)/: null/g'` makes `null` of them"),
+    (|line| object(&line.replace("-Inf", "Inf").replace("Infinity", "null").replace("NaN", "null")).is_ok(), "it has `NaN` or `Infinity`, which JSON does not know", "`sed -E 's/: *(NaN|-?Infinity)/: null/g'` makes `null` of them"),
     (|line| object(&line.replace('\'', "\"").replace("None", "null").replace("True", "true").replace("False", "false")).is_ok(), "its quotes are single ones, as Python prints objects", "write it with Python's `json.dumps`"),
     (|line| line.trim_start().starts_with('{'), "its first line is not valid JSON", "`jq -c .` says where"),
     (|_| true, "none of its first lines is an object", "`--format csv` reads CSV, whatever the file's name"),
@@ -192,20 +281,6 @@ pub(super) fn wrapped(object: &str, file: &str) -> Option<Error> {
     Some(cannot_read(file, &what).hint(fix))
 }
 
-/// The place of the first line that looks like a header, as names of fields are in it. Titles and comments are above the header
-/// of some exports.
-pub(super) fn header_in(text: &[u8], encoding: TextEncoding) -> Option<usize> {
-    let is_known = |cell: &&[u8]| {
-        let name = encoding.decode_lossy(cell);
-        fields::rank(name.trim_matches(['"', ' ', '\r'])).is_some()
-    };
-    let mut lines = text.split(|byte| *byte == b'\n').take(HEADER_WITHIN);
-    lines.position(|line| {
-        let cells = line.split(|byte| DELIMITERS.contains(byte));
-        cells.filter(is_known).count() >= 2
-    })
-}
-
 /// Takes Excel's first line that names the delimiter, such as `sep=;`, off the buffer.
 fn separator_line(buffer: &mut Buffer, preamble: &mut BytesMut) -> Result<Option<u8>> {
     let Some(at) = memchr2(b'\n', b'\r', &buffer.bytes) else {
@@ -235,12 +310,12 @@ fn separator_line(buffer: &mut Buffer, preamble: &mut BytesMut) -> Result<Option
     Ok(Some(delimiter))
 }
 
-/// The delimiter that makes the most sense of the first rows. It does not depend on how the bytes
-/// arrive: a fixed number of complete rows is used, or all rows.
+/// The delimiter that fits the first rows best. It does not depend on how the bytes arrive: a fixed number of complete rows is
+/// used, or all rows.
 fn delimiter(buffer: &mut Buffer, settings: &FileSettings) -> Result<u8> {
     loop {
-        let head = buffer.bytes.get(..HEAD).unwrap_or(&buffer.bytes);
-        let over = buffer.at_end || head.len() == HEAD;
+        let head = buffer.head();
+        let over = buffer.at_end || head.len() == HEAD_BYTES;
         if let Some(delimiter) = likeliest(head, over, settings.encoding, settings.quotes) {
             return Ok(delimiter);
         }
@@ -248,8 +323,8 @@ fn delimiter(buffer: &mut Buffer, settings: &FileSettings) -> Result<u8> {
     }
 }
 
-/// The delimiter with the most columns whose names we know, then the most rows of equal length, then the most cells without a
-/// space in front, as text has one after a comma or semicolon, and then the most columns; `None` if more bytes are needed.
+/// The delimiter with the most columns whose names mean fields, then the most rows of equal length, then the most cells that do
+/// not start with a space, as what follows a comma in a text does, and then the most columns; `None` if more bytes are needed.
 fn likeliest(head: &[u8], over: bool, encoding: TextEncoding, quotes: bool) -> Option<u8> {
     let trial = |delimiter: &u8| {
         let delimiter = *delimiter;
@@ -257,9 +332,9 @@ fn likeliest(head: &[u8], over: bool, encoding: TextEncoding, quotes: bool) -> O
     };
     let trials: Option<Vec<Trial>> = DELIMITERS.iter().map(trial).collect();
     let trials = trials?;
-    let most = trials.iter().map(|trial| trial.known).max()?;
-    let mut best = trials.iter().filter(|trial| trial.known == most);
-    // If the header is clear, there is no need to wait for a live pipe's rows.
+    let most = trials.iter().map(|trial| trial.fields).max()?;
+    let mut best = trials.iter().filter(|trial| trial.fields == most);
+    // If the header decides, the rows of a live pipe need not be waited for.
     if let (Some(only), None) = (best.next(), best.next()) {
         return Some(only.delimiter);
     }
@@ -267,22 +342,19 @@ fn likeliest(head: &[u8], over: bool, encoding: TextEncoding, quotes: bool) -> O
         return None;
     }
     // `max_by_key` takes the last of equals, so the likelier delimiters come last.
-    let key = |trial: &&Trial| (trial.known, trial.equal, trial.tight, trial.width);
-    trials
-        .iter()
-        .rev()
-        .max_by_key(key)
-        .map(|trial| trial.delimiter)
+    let key = |trial: &&Trial| (trial.fields, trial.equal, trial.tight, trial.width);
+    let best = trials.iter().rev().max_by_key(key)?;
+    Some(best.delimiter)
 }
 
 /// The first rows, split by one delimiter.
 struct Trial {
     delimiter: u8,
-    /// The number of columns whose names we know.
-    known: usize,
+    /// The number of columns whose names mean fields.
+    fields: usize,
     /// The number of rows as long as the header, if that has more than one cell.
     equal: usize,
-    /// The number of cells of the header with no space in front.
+    /// The number of cells of the header that do not start with a space.
     tight: usize,
     width: usize,
     /// Whether all the rows that are used have arrived.
@@ -305,13 +377,13 @@ impl Trial {
         let mut records = reader.byte_records().map_while(Result::ok);
         let header = records.next().unwrap_or_default();
         let width = header.len();
-        let is_known = |name: &&[u8]| fields::rank(&encoding.decode_lossy(name)).is_some();
-        let known = header.iter().filter(is_known).count();
+        let is_field = |name: &&[u8]| fields::rank(&encoding.decode_lossy(name)).is_some();
+        let fields = header.iter().filter(is_field).count();
         let tight = header.iter().filter(|cell| !cell.starts_with(b" ")).count();
         let equal = records.filter(|row| width > 1 && row.len() == width);
         Some(Self {
             delimiter: format.delimiter,
-            known: known.min(width.saturating_sub(1)),
+            fields: fields.min(width.saturating_sub(1)),
             equal: equal.count(),
             tight,
             width,
@@ -320,7 +392,7 @@ impl Trial {
     }
 }
 
-/// The header and the rows that are used, as far as they are complete, and their number.
+/// The header and the rows by which a delimiter is judged, as far as they are complete, and their number.
 fn whole_rows(format: CellFormat, head: &[u8], over: bool) -> (&[u8], usize) {
     let (mut end, mut rows, mut cells) = (0, 0, Vec::new());
     while rows <= SAMPLE_ROWS
@@ -334,7 +406,6 @@ fn whole_rows(format: CellFormat, head: &[u8], over: bool) -> (&[u8], usize) {
 }
 
 #[cfg(test)]
-#[allow(clippy::indexing_slicing)]
 mod tests {
     use super::*;
 
@@ -375,6 +446,43 @@ mod tests {
                 assert_eq!(found(length), expected, "{length} of {text:?}");
             }
             assert_eq!(found(text.len()), Some(expected));
+        }
+    }
+
+    #[test]
+    fn most_lines_that_are_not_ascii_decide() {
+        let (not_utf8, nul) = ("line LINE is not UTF-8", "line LINE contains a NUL byte");
+        for (text, is_whole, refused) in [
+            (&b"name\r\nJane\r\n"[..], true, None),
+            (b"name\r\nJ\xfcrgen\r\nJ\xc3\xbcrgen", true, None),
+            (b"\xef\xbb\xbfJ\xfcrgen\nJ\xfcrgen\n", true, None),
+            (
+                b"name\r\n\r\nJ\xfcrgen\r\nJ\xc3\xbcrgen\rJos\xe9\n",
+                true,
+                Some((3, not_utf8)),
+            ),
+            (b"name\rJane\r\rJos\xe9", true, Some((4, not_utf8))),
+            // One good letter does not make a line UTF-8.
+            (b"\xc3\xbc,\xfc\n", true, Some((1, not_utf8))),
+            (b"name\n\nJa\0ne\n", true, Some((3, nul))),
+            // The head may end within a letter, the file may not.
+            (b"J\xc3", true, Some((1, not_utf8))),
+            (b"J\xc3", false, None),
+            (b"J\xfc", false, Some((1, not_utf8))),
+        ] {
+            let refusal = refuse_other_bytes(text, TextEncoding::UTF_8, is_whole, "x").err();
+            let message = refusal.as_ref().map(Error::message);
+            let (said, words) = (message.unwrap_or_default(), refused.unwrap_or((0, "")));
+            let words = words.1.replace("LINE", &words.0.to_string());
+            assert_eq!(refused.is_some(), message.is_some(), "{text:?} {said}");
+            assert!(said.ends_with(&words), "{text:?} {is_whole}: {said}");
+        }
+    }
+
+    #[test]
+    fn text_with_the_first_letters_of_another_format_is_text() {
+        for start in ["", "P", "PK,name", "BZh9,name", "PAR1,name", "name,email"] {
+            assert_eq!(other_format(start.as_bytes()), None, "{start}");
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Bytes from a file or standard input, decompressed and metered.
+//! Bytes from a file or standard input, decompressed and metered, and those of them that are not rows yet.
 //!
-//! The rest of `input` sees one stream of plain bytes. Compression is detected by a file's first
-//! bytes, never by its name. As with gzip itself, members follow each other.
+//! The rest of `input` sees one stream of plain bytes. Compression is detected by a file's first bytes, never by its name.
+//! This file must not know what a record is, but for the bytes between two of them.
 
 use std::fs::{File, Metadata};
 use std::io::{self, BufReader, Read};
@@ -9,14 +9,32 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
+use bytes::BytesMut;
 use flate2::bufread::MultiGzDecoder;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tokio::time::Instant;
 
 use super::settings::Input;
 use crate::base::error::{Error, Result};
 use crate::base::meter::Meter;
 use crate::base::own_file::{self, Readers};
 use crate::layout::Compression;
+use crate::row::{RawRow, Span};
+
+/// How much of an input is judged before its first row is read: one MiB of users shows the letters that a file has.
+pub(super) const HEAD_BYTES: usize = 1024 * 1024;
+
+/// How long to wait for the first MiB of a pipe, so that it is checked before the first call. A program that passes on a
+/// file takes less. If a program waits for events, its first rows are delayed by this time, once.
+const HEAD_WAIT: Duration = Duration::from_millis(500);
+
+/// The largest record, or series of blank lines, in bytes. A quote that is never closed must not fill the memory.
+pub(super) const MAX_RECORD: usize = 16 * 1024 * 1024;
+
+/// How much is read in one go: large enough that reading costs little per row, small enough to keep memory use flat.
+const BLOCK: usize = 128 * 1024;
+
+pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// An open source.
 pub(super) struct Source {
@@ -29,7 +47,7 @@ pub(super) struct Source {
     pub(super) readers: Readers,
     /// What reading has to wait for.
     waits_for: WaitsFor,
-    /// Of its bytes as stored.
+    /// Counts and hashes its bytes as they are stored.
     pub(super) meter: Meter,
     compressed: bool,
 }
@@ -47,7 +65,7 @@ impl Source {
                     None => (Readers::EVERYBODY, WaitsFor::stream(&io::stdin())),
                 };
                 let name = "standard input".to_owned();
-                return Self::decompressed(io::stdin(), name, (None, readers), waits_for);
+                return Self::decompressed(io::stdin(), name, None, readers, waits_for);
             }
             Input::File(path) => path,
         };
@@ -55,16 +73,16 @@ impl Source {
         let (file, metadata) = open_file(path).map_err(|e| unreadable(&name, false, e))?;
         if !metadata.is_file() {
             let waits_for = WaitsFor::stream(&file);
-            return Self::decompressed(file, name, (None, Readers::EVERYBODY), waits_for);
+            return Self::decompressed(file, name, None, Readers::EVERYBODY, waits_for);
         }
         let readers = Readers::of(&metadata);
         match metadata.len() {
             // Files that the system creates as they are read, as in `/proc`, have no size: they are read to their end.
-            0 => Self::decompressed(file, name, (None, readers), WaitsFor::Nothing),
+            0 => Self::decompressed(file, name, None, readers, WaitsFor::Nothing),
             // The size at the start counts: a file that grows is read as it was, and one that shrinks is an error.
-            left => {
-                let fixed = Fixed { file, left };
-                Self::decompressed(fixed, name, (Some(left), readers), WaitsFor::Nothing)
+            size => {
+                let fixed = file.take(size);
+                Self::decompressed(fixed, name, Some(size), readers, WaitsFor::Nothing)
             }
         }
     }
@@ -75,13 +93,14 @@ impl Source {
     /// As for [`Self::open`].
     pub(super) fn of_reader(reader: impl Read + Send + 'static) -> Result<Self> {
         let name = "the input".to_owned();
-        Self::decompressed(reader, name, (None, Readers::EVERYBODY), WaitsFor::Unknown)
+        Self::decompressed(reader, name, None, Readers::EVERYBODY, WaitsFor::Unknown)
     }
 
     fn decompressed(
         raw: impl Read + Send + 'static,
         name: String,
-        (size, readers): (Option<u64>, Readers),
+        size: Option<u64>,
+        readers: Readers,
         waits_for: WaitsFor,
     ) -> Result<Self> {
         let meter = Meter::default();
@@ -100,23 +119,21 @@ impl Source {
 
     /// Reads some bytes; 0 at the end.
     pub(super) fn read(&mut self, into: &mut [u8]) -> Result<usize> {
-        loop {
+        let read = loop {
             match self.reader.read(into) {
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e)
-                    if e.get_ref()
-                        .is_some_and(<dyn std::error::Error + Send + Sync>::is::<Shrunk>) =>
-                {
-                    return Err(Error::stopped(format!(
-                        "{} became shorter while it was being read",
-                        self.name
-                    )));
-                }
-                read => {
-                    return read.map_err(|e| unreadable(&self.name, self.compressed, e));
-                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => break read,
             }
+        };
+        let is_end = match &read {
+            Ok(bytes) => *bytes == 0,
+            Err(error) => error.kind() == io::ErrorKind::UnexpectedEof,
+        };
+        if is_end && self.size.is_some_and(|size| self.meter.count() < size) {
+            let message = format!("{} became shorter while it was being read", self.name);
+            return Err(Error::stopped(message));
         }
+        read.map_err(|error| unreadable(&self.name, self.compressed, error))
     }
 
     /// Whether something can be read now or within this time.
@@ -128,8 +145,8 @@ impl Source {
         }
     }
 
-    /// The position in the stored bytes while `held` plain bytes are not used yet. For compressed
-    /// sources it is known only by the block, and the held bytes are not subtracted.
+    /// The position in the stored bytes while `held` plain bytes are not used yet. Of compressed sources only the position of
+    /// the block is known, and the held bytes are not subtracted.
     pub(super) fn position(&self, held: usize) -> u64 {
         let consumed = self.meter.count();
         if self.compressed {
@@ -164,24 +181,24 @@ fn is_readable(stream: &OwnedFd, within: Duration) -> bool {
     within.is_some_and(|within| poll(&mut polled, Some(&within)).is_ok_and(|ready| ready > 0))
 }
 
-/// The file that a shell opened for us as standard input; `None` for a pipe.
+/// The file that a shell opened as standard input; `None` for a pipe.
 pub(crate) fn stdin_file() -> Option<Metadata> {
     let duplicate = io::stdin().as_fd().try_clone_to_owned();
     let metadata = duplicate.and_then(|file| File::from(file).metadata());
     metadata.ok().filter(Metadata::is_file)
 }
 
-/// Fails if this file is not there or may not be read: what is wrong with an input is said before what is wrong with an output.
-/// A pipe is not opened, as it can be opened only once.
+/// Fails if this file does not exist or may not be read: an error about an input comes before one about an output. A pipe is not
+/// opened, as it can be opened only once.
 pub(crate) fn refuse_missing(input: &Input) -> Result<()> {
     let Input::File(path) = input else {
         return Ok(());
     };
-    let there = match path.metadata() {
+    let opened = match path.metadata() {
         Ok(metadata) if metadata.is_file() || metadata.is_dir() => open_file(path).map(drop),
-        there => there.map(drop),
+        metadata => metadata.map(drop),
     };
-    there.map_err(|error| unreadable(&format!("`{}`", path.display()), false, error))
+    opened.map_err(|error| unreadable(&format!("`{}`", path.display()), false, error))
 }
 
 fn open_file(path: &Path) -> io::Result<(File, Metadata)> {
@@ -196,75 +213,28 @@ fn open_file(path: &Path) -> io::Result<(File, Metadata)> {
 /// The error for a source that cannot be read or decompressed.
 fn unreadable(name: &str, compressed: bool, error: io::Error) -> Error {
     // The system's errors have a number, a decoder's have none.
-    let damaged = compressed && error.raw_os_error().is_none();
-    if !damaged {
-        let cannot = Error::usage(format!("cannot read {name}")).because(error);
-        let why = own_file::not_expanded(Path::new(name.trim_matches('`')));
-        return match fetch(name) {
-            None => why.into_iter().fold(cannot, Error::hint),
-            Some(command) => cannot.hint(format!(
-                "rescore reads files and standard input: `{command} | rescore run - -o scored.csv`"
-            )),
-        };
-    }
-    if error.kind() == io::ErrorKind::UnexpectedEof {
-        return Error::usage(format!("cannot decompress {name}: it ends too early"))
-            .hint("it is incomplete: make or copy it again");
-    }
-    // The decoder's error has only words.
-    if error.to_string().contains("too much memory") {
-        return Error::usage(format!(
-            "cannot decompress {name}: it was packed by `zstd --long`"
-        ))
-        .because(error)
-        .hint("unpack it with `zstd -dc --long=31`, and pass what that writes to `rescore run -`");
-    }
-    Error::usage(format!("cannot decompress {name}: it is damaged")).because(error)
-}
-
-/// The command that writes what an address names to standard output, if a name in backticks is an address.
-fn fetch(name: &str) -> Option<String> {
-    let address = name.trim_matches('`');
-    let command = match address.split_once("://")?.0 {
-        "s3" => format!("aws s3 cp '{address}' -"),
-        "gs" => format!("gcloud storage cat '{address}'"),
-        "hdfs" => format!("hdfs dfs -cat '{address}'"),
-        "http" | "https" | "ftp" | "sftp" => format!("curl -sSf '{address}'"),
-        _ => "a program that reads it".to_owned(),
-    };
-    Some(command)
-}
-
-/// A file up to the size that it had when it was opened.
-struct Fixed {
-    file: File,
-    left: u64,
-}
-
-#[derive(Debug, thiserror::Error)]
-#[error("the file became shorter while it was being read")]
-struct Shrunk;
-
-impl Read for Fixed {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        if into.is_empty() || self.left == 0 {
-            return Ok(0);
+    if compressed && error.raw_os_error().is_none() {
+        if error.kind() == io::ErrorKind::UnexpectedEof {
+            return Error::usage(format!("cannot decompress {name}: it ends too early"))
+                .hint("it is incomplete: make or copy it again");
         }
-        let most = usize::try_from(self.left)
-            .unwrap_or(usize::MAX)
-            .min(into.len());
-        let read = self.file.read(into.get_mut(..most).unwrap_or_default())?;
-        if read == 0 {
-            return Err(io::Error::other(Shrunk));
-        }
-        self.left -= read as u64;
-        Ok(read)
+        return Error::usage(format!("cannot decompress {name}: it is damaged")).because(error);
     }
+    let cannot = Error::usage(format!("cannot read {name}")).because(error);
+    if name.contains("://") {
+        return cannot.hint(
+            "rescore reads files and standard input: pass it the output of `aws s3 cp`, `curl -sSf` or another program with `rescore run - -o scored.csv`",
+        );
+    }
+    let why = own_file::not_expanded(Path::new(name.trim_matches('`')));
+    why.into_iter().fold(cannot, Error::hint)
 }
 
 /// What every gzip member starts with.
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+/// The largest window that `zstd --long=31` makes: 2 GiB. Only such a file takes so much memory.
+const MAX_ZSTD_WINDOW: u32 = 31;
 
 /// The compression of a file with these first bytes.
 fn compression_of(bytes: &[u8]) -> Option<Compression> {
@@ -293,13 +263,175 @@ fn decompress(
     let plain: Box<dyn Read + Send> = match compression {
         None => Box::new(whole),
         Some(Compression::Gzip) => Box::new(MultiGzDecoder::new(whole)),
-        Some(Compression::Zstd) => Box::new(zstd::stream::read::Decoder::with_buffer(whole)?),
+        Some(Compression::Zstd) => {
+            let mut decoder = zstd::stream::read::Decoder::with_buffer(whole)?;
+            decoder.window_log_max(MAX_ZSTD_WINDOW)?;
+            Box::new(decoder)
+        }
     };
     Ok((plain, compression))
 }
 
+/// The position of a record at the front of the buffer.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Extent {
+    pub(super) content: Span,
+    pub(super) end: usize,
+    pub(super) lines_before: u64,
+    /// The number of lines of the record itself.
+    pub(super) lines: u64,
+    /// Whether a closing quote is followed by text.
+    pub(super) malformed: bool,
+}
+
+impl Extent {
+    /// Which lines the record has in its file, for people, in a buffer that starts at line `start`.
+    pub(super) fn lines_for_people(&self, start: u64) -> String {
+        let first = start + self.lines_before;
+        let ends = self.end > self.content.range().end;
+        match self.lines - u64::from(ends) {
+            0 => format!("line {first}"),
+            further => format!("lines {first} to {}", first + further),
+        }
+    }
+}
+
+/// The bytes that were read and are not yet rows.
+pub(super) struct Buffer {
+    pub(super) bytes: BytesMut,
+    pub(super) source: Source,
+    pub(super) at_end: bool,
+    /// The line number of the buffer's first byte.
+    pub(super) line: u64,
+}
+
+impl Buffer {
+    /// A buffer with nothing read yet.
+    pub(super) fn new(source: Source) -> Self {
+        Self {
+            bytes: BytesMut::new(),
+            source,
+            at_end: false,
+            line: 1,
+        }
+    }
+
+    /// Reads another block; sets `at_end` if there is none.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub(super) fn fill(&mut self) -> Result<()> {
+        let held = self.bytes.len();
+        // For a record larger than a block the amount doubles each time, so that it is scanned again a few times and not
+        // hundreds of times: a pipe returns little per read.
+        let enough = if held <= BLOCK { held + 1 } else { 2 * held };
+        self.read(enough, held + BLOCK.max(held))
+    }
+
+    /// Reads until there are `enough` bytes, and at most `most`.
+    fn read(&mut self, enough: usize, most: usize) -> Result<()> {
+        while !self.at_end && self.bytes.len() < enough {
+            let before = self.bytes.len();
+            self.bytes.resize(most, 0);
+            let free = self.bytes.get_mut(before..).unwrap_or_default();
+            let read = self.source.read(free);
+            self.bytes.truncate(before + *read.as_ref().unwrap_or(&0));
+            self.at_end = read? == 0;
+        }
+        Ok(())
+    }
+
+    /// Reads until there is a line that is not blank, by which the file can be judged.
+    pub(super) fn fill_first_line(&mut self) -> Result<()> {
+        loop {
+            let text = self.bytes.trim_ascii_start();
+            let whole = memchr::memchr2(b'\n', b'\r', text).is_some();
+            if whole || self.at_end || self.bytes.len() > MAX_RECORD {
+                return Ok(());
+            }
+            self.fill()?;
+        }
+    }
+
+    /// Reads the head: the first MiB, or as much of a pipe as comes soon, whose second row may come in an hour.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub(super) fn fill_head(&mut self) -> Result<()> {
+        let started = Instant::now();
+        while self.bytes.len() < HEAD_BYTES && !self.at_end {
+            let left = HEAD_WAIT.saturating_sub(started.elapsed());
+            if !self.source.has_more(left) {
+                break;
+            }
+            self.read(self.bytes.len() + 1, HEAD_BYTES)?;
+        }
+        Ok(())
+    }
+
+    /// The head, as far as it was read.
+    pub(super) fn head(&self) -> &[u8] {
+        self.bytes.get(..HEAD_BYTES).unwrap_or(&self.bytes)
+    }
+
+    /// Takes a record off the front, without copying it.
+    #[inline]
+    pub(super) fn take(&mut self, extent: &Extent) -> RawRow {
+        let end = extent.end.min(self.bytes.len());
+        let bytes = self.bytes.split_to(end).freeze();
+        self.line += extent.lines_before + extent.lines;
+        RawRow {
+            bytes,
+            content: extent.content,
+            ..RawRow::default()
+        }
+    }
+
+    /// Fails if there are only blank lines, and too many to keep.
+    pub(super) fn check_blank_lines(&self) -> Result<()> {
+        if self.at_end || self.bytes.len() <= MAX_RECORD {
+            return Ok(());
+        }
+        Err(Error::usage(format!(
+            "{} has more than 16 MiB of blank lines, starting at line {}",
+            self.source.name, self.line
+        )))
+    }
+
+    /// Fails if the record of `length` bytes at the front, or its part so far, is larger than
+    /// allowed.
+    #[inline]
+    pub(super) fn check_size(&self, length: usize, line: u64) -> Result<()> {
+        if length <= MAX_RECORD {
+            return Ok(());
+        }
+        Err(Error::usage(format!(
+            "a record in {} at line {line} is larger than 16 MiB",
+            self.source.name
+        )))
+    }
+}
+
+/// The length of the byte order marks that these bytes start with.
+#[inline]
+pub(super) fn marks_at(bytes: &[u8]) -> usize {
+    let starts = bytes.chunks(BYTE_ORDER_MARK.len());
+    let marks = starts.take_while(|start| *start == BYTE_ORDER_MARK);
+    marks.count() * BYTE_ORDER_MARK.len()
+}
+
+/// The length of the line end at `at`: 1 for LF or CR, 2 for CRLF, `None` if the byte after a CR is
+/// not there yet.
+#[inline]
+pub(super) fn line_end(bytes: &[u8], at: usize, at_end: bool) -> Option<usize> {
+    match (bytes.get(at), bytes.get(at + 1)) {
+        (Some(b'\r'), Some(b'\n')) => Some(2),
+        (Some(b'\r'), None) if !at_end => None,
+        _ => Some(1),
+    }
+}
+
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {
     use std::io::Write;
 

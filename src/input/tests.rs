@@ -1,7 +1,5 @@
 //! Reading when reads fail, are short or return single bytes: rows are complete and correct, or there is an error.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
-
 use std::io::{self, Read};
 
 use bytes::{Bytes, BytesMut};
@@ -52,7 +50,7 @@ fn read(bytes: &[u8], step: usize, fails: usize) -> (Vec<(Bytes, bool)>, Result<
     };
     loop {
         match reader.next_batch() {
-            Ok(Some(batch)) => rows.extend({ batch.rows.into_iter() }.map(|row| {
+            Ok(Some(batch)) => rows.extend(batch.rows.into_iter().map(|row| {
                 let is_valid = row.state.failure().is_none();
                 (row.raw.bytes, is_valid)
             })),

@@ -23,7 +23,7 @@ use super::settings::ServerWait;
 use crate::base::error::system_words;
 use crate::base::numbers;
 use crate::base::own_file::read_small;
-use crate::base::redact::Hidden;
+use crate::base::secret::Hidden;
 use crate::base::text::{printable, shown};
 
 /// How long is waited between attempts, at first and at most.

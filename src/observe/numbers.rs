@@ -11,22 +11,13 @@ use serde::{Serialize, Serializer};
 
 use crate::analysis::{CountedRows, DecisionCounts};
 use crate::base::numbers::grouped;
-pub(crate) use crate::base::numbers::time;
+pub(crate) use crate::base::numbers::{counted, time};
 use crate::raw_json::escape_unsafe;
 use crate::telemetry::pace::Limit;
 
 /// `1234567` as `1,234,567`.
 pub(crate) fn count(number: u64) -> String {
     grouped(number.into())
-}
-
-/// `1 row`, `2 rows`.
-pub(crate) fn counted(number: u64, thing: &str) -> String {
-    format!(
-        "{} {thing}{}",
-        count(number),
-        if number == 1 { "" } else { "s" }
-    )
 }
 
 /// `once`, `2 times`.

@@ -2,8 +2,7 @@
 //!
 //! A row's own bytes are copied, never parsed and printed again.
 
-use crate::base::encoding::TextEncoding;
-use crate::base::text::any_byte;
+use crate::base::text::{TextEncoding, any_byte};
 use crate::layout::{ColumnContent, Format, Layout};
 use crate::row::{RawRow, RowNumber, Span};
 use crate::verdict::{Decision, Failure, Score, Verdict, harmless_cell, id_cell};
@@ -241,7 +240,7 @@ pub(super) fn splice(
     mut put: impl FnMut(&mut Vec<u8>, ColumnContent),
 ) {
     let mut start = row.content.start;
-    for (span, column) in &row.ours {
+    for (span, column) in &row.scored_cells {
         let content = layout.columns.content(*column);
         if layout.columns.only_decisions && content != ColumnContent::Decision {
             continue;

@@ -13,8 +13,8 @@ use super::file::{OutputFile, RowFiles, WriteError};
 use super::target::{Replace, Target};
 use super::writer::Writer;
 use crate::analysis::Drift;
-use crate::base::encoding::TextEncoding;
 use crate::base::own_file::Readers;
+use crate::base::text::TextEncoding;
 use crate::layout::{AddedColumns, DECISION_COLUMN, Format, Layout};
 use crate::row::{RawRow, RowNumber, Span};
 use crate::row_state::{Row, RowState};
@@ -195,7 +195,7 @@ fn a_failed_write_is_an_error_and_leaves_correct_rows() {
 #[test]
 fn only_rows_that_the_output_took_are_compared_with_their_old_decision() {
     let mut batch = rows(&[("", "x,block", "\n")]);
-    batch[0].raw.ours = Box::new([(Span::new(2, 7), DECISION_COLUMN)]);
+    batch[0].raw.scored_cells = Box::new([(Span::new(2, 7), DECISION_COLUMN)]);
     for (fails, compared) in [(0, 1), (1, 0)] {
         let output = OutputFile::stream(Unsteady::new(usize::MAX, fails, None));
         let mut writer = writer(RowFiles::new(output, None, None));

@@ -168,7 +168,7 @@ impl Writer {
             return past.find(&self.layout.value(raw.slice(raw.key)));
         }
         // Most files have no earlier verdicts, and must not be slowed down by those that do.
-        if raw.ours.is_empty() && old.is_none() {
+        if raw.scored_cells.is_empty() && old.is_none() {
             return None;
         }
         // A row that is decided again and has no decision has none that could be guessed of its score.

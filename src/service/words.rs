@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::api_key::ApiKeys;
 use super::exchange::{Reply, SentRequest};
-use crate::base::redact::Hidden;
+use crate::base::secret::Hidden;
 use crate::base::secret::Secret;
 use crate::base::text::printable;
 

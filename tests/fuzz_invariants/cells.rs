@@ -67,7 +67,7 @@ pub(super) fn quoted(text: &str, delimiter: u8) -> Vec<u8> {
 
 /// Whether the output appends this column, instead of replacing an old one.
 pub(super) fn is_appended(there: &RawRow, column: usize) -> bool {
-    !there.ours.iter().any(|(_, ours)| *ours == column)
+    !there.scored_cells.iter().any(|(_, ours)| *ours == column)
 }
 
 /// What replaces an old cell or its name, and what is appended to the row.
@@ -85,7 +85,7 @@ impl Ours {
                 appended.extend(quoted(name, delimiter));
             }
         }
-        let replaced = { header.ours.iter() }.map(|(span, _)| header.slice(*span).to_vec());
+        let replaced = { header.scored_cells.iter() }.map(|(span, _)| header.slice(*span).to_vec());
         Self {
             replaced: replaced.collect(),
             appended,
@@ -102,7 +102,7 @@ impl Ours {
                 appended.extend(cell(column));
             }
         }
-        let replaced = row.raw.ours.iter().map(|(_, column)| cell(*column));
+        let replaced = row.raw.scored_cells.iter().map(|(_, column)| cell(*column));
         Self {
             replaced: replaced.collect(),
             appended,
@@ -128,7 +128,7 @@ impl Ours {
                 );
             }
         }
-        let replaced = row.raw.ours.iter();
+        let replaced = row.raw.scored_cells.iter();
         let replaced = replaced.map(|(_, column)| json(layout, row, verdict, *column).into_bytes());
         Self {
             replaced: replaced.collect(),
@@ -144,7 +144,7 @@ impl Ours {
             let mut written = written.strip_suffix(&*self.appended)?;
             let end = row.bytes.len() - row.line_end().len() - tail.len();
             let mut copied = 0;
-            for ((span, _), new) in row.ours.iter().zip(&self.replaced) {
+            for ((span, _), new) in row.scored_cells.iter().zip(&self.replaced) {
                 let span = span.range();
                 written = written.strip_prefix(&row.bytes[copied..span.start])?;
                 written = written.strip_prefix(&**new)?;

@@ -197,7 +197,7 @@ impl Contents {
         for (a, b) in self.rows.iter().zip(&other.rows) {
             assert_eq!(a.raw.bytes, b.raw.bytes);
             assert_eq!(a.raw.content, b.raw.content);
-            assert_eq!(a.raw.ours, b.raw.ours);
+            assert_eq!(a.raw.scored_cells, b.raw.scored_cells);
             assert_eq!(a.state.failure(), b.state.failure());
             assert_eq!(body(a), body(b));
         }
@@ -334,7 +334,7 @@ fn check_columns(contents: &Contents, finished: &[Row], written: &Output, delimi
         assert_eq!(new.len(), old.len() + appended.len(), "row {number}");
         // In a ragged row it is not defined which cells are ours.
         let ragged = old.len() != read[0].len();
-        assert!(!ragged || row.raw.ours.is_empty(), "row {number}");
+        assert!(!ragged || row.raw.scored_cells.is_empty(), "row {number}");
         let (kept, added) = new.split_at(old.len());
         for (column, cell) in appended.iter().zip(added) {
             assert_eq!(*cell, value(*column).into_bytes(), "row {number}");
@@ -342,7 +342,7 @@ fn check_columns(contents: &Contents, finished: &[Row], written: &Output, delimi
         let places = wrote[0].iter().map(|name| String::from_utf8_lossy(name));
         for ((before, after), name) in old.iter().zip(kept).zip(places) {
             let ours = layout.columns.iter().position(|ours| ours == name.trim());
-            match ours.filter(|_| !row.raw.ours.is_empty()) {
+            match ours.filter(|_| !row.raw.scored_cells.is_empty()) {
                 Some(column) => assert_eq!(*after, value(column).into_bytes(), "row {number}"),
                 None => assert_eq!(before, after, "row {number}"),
             }

@@ -54,7 +54,7 @@ fn odd_values_are_named_with_their_share_and_an_example_and_refuse_nothing() {
         .says("warning: users.csv: at least 95.0% of the rows have the user agent `Mozilla/5.0 (X11)` (row 1, \u{2026})")
         .says("warning: users.csv: 5.1% of the rows have a word such as `NULL`")
         .says("`--null WORD` reads it as empty (row 7, \u{2026})")
-        .says("lost (row 8)\n")
+        .says("lost character (row 8)\n")
         .says("(row 9)\n")
         .silent_about("bastien")
         .silent_about("@")
@@ -85,7 +85,7 @@ fn endings() -> Vec<(&'static str, String, Option<&'static str>)> {
     let object = users::object("A");
     let objects = |last: &str| format!("{object}\n{object}\n{last}");
     let (half, _) = object.split_at(object.len() / 2);
-    let cut = "the last line of `FILE` is cut: ";
+    let cut = "the last line of `FILE` is cut off: ";
     vec![
         ("a.csv", lines("9,Jo"), Some(cut)),
         ("a.csv", lines("9"), Some(cut)),

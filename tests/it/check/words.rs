@@ -49,7 +49,7 @@ fn each_of_several_files_has_a_line_and_one_that_cannot_be_used_stops_no_other()
     place.write("c.csv", "a,b\n1,2\n");
     let done = place.rescore("check b.csv a.csv c.csv -q").done();
     done.exits(2)
-        .says("error: no column for `name`, for `email` or `phone`");
+        .says("error: no column for `name`, `email` (or `phone`)");
     assert_snapshot!(done.printed(), @r"
     3 files: 10 rows
       a.csv: 4 rows

@@ -52,7 +52,7 @@ fn columns_that_are_not_recognised_are_refused_before_the_first_call() {
             "name,mail,last_ip,browser_ua\n",
             "",
             &[
-                "no column for `ip` and for `user_agent` in `users.csv`",
+                "no column for `ip` or `user_agent` in `users.csv`",
                 "hint: did you mean `--map ip=last_ip --map user_agent=browser_ua`?",
             ][..],
         ),
@@ -124,7 +124,7 @@ fn columns_that_are_not_recognised_are_refused_before_the_first_call() {
             "users.csv",
             &users::csv(1),
             "--map ip=ip --set ip=::1",
-            &["`ip` is given in both"],
+            &["`ip` is given twice in `--map` or `--set`"],
         ),
         (
             "users.csv",

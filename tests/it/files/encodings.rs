@@ -172,23 +172,6 @@ fn an_encoding_that_does_not_fit_is_refused_before_the_first_call() {
 }
 
 #[test]
-fn the_encoding_that_is_suggested_reads_the_file() {
-    let server = Server::good();
-    let start = b"\xcf\xf0\xe8\xe2\xe5\xf2 \xc8\xe2\xe0\xed\xee\xe2 ";
-    let row = |row: usize| [start, format!("{row},u{row}@x.org,::1,u\n").as_bytes()].concat();
-    let rows: Vec<u8> = (0..200).flat_map(row).collect();
-    let csv = [HEADER.as_bytes(), b"\n", &rows].concat();
-    let (place, refused) = score(&csv, &server, "");
-    refused
-        .exits(2)
-        .says("hint: `--encoding windows-1251` reads it");
-    place.score(&server, "--encoding windows-1251").exits(0);
-    let names: Vec<_> = server.requests().iter().map(Request::name).collect();
-    assert_eq!(names.len(), 200);
-    assert!(names.iter().all(|name| name.starts_with("Привет Иванов ")));
-}
-
-#[test]
 fn users_of_a_file_in_another_encoding_are_forgotten() {
     let server = Server::good();
     let (place, done) = score_in("latin1", WESTERN, &server, &["--ledger", "l"]);

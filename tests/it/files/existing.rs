@@ -48,7 +48,7 @@ fn a_column_that_rescore_did_not_write_is_refused_before_the_first_call() {
         (r#""decision":"manually approved by Eve""#, "`decision`"),
         (
             r#""d\u0065cision":"approve","risk_score":1.0"#,
-            "are all there",
+            "only if the file has all of",
         ),
         (
             r#""transaction_id":"t","risk_score":1.0,"decision":"Eve""#,

@@ -201,7 +201,7 @@ fn what_is_no_file_of_rows_is_named_with_the_command_that_helps() {
             ]
             .concat(),
             "line 2 looks like it",
-            "`tail -n +2 'b.csv' |",
+            "`tail -n +2 |",
         ),
         (
             "c.jsonl",
@@ -211,20 +211,11 @@ fn what_is_no_file_of_rows_is_named_with_the_command_that_helps() {
         ),
         ("d.bz2", b"BZh91AY&SYx", "bzip2 data", "`bunzip2`"),
         ("d.xz", b"\xfd7zXZ\0\0", "xz data", "`unxz`"),
-        ("d.arrow", b"ARROW1\0\0", "an Arrow file", "read_feather"),
-        ("e.avro", b"Obj\x01\x04", "an Avro file", "`fastavro"),
-        ("f.orc", b"ORC\0\x01", "an ORC file", "read_orc"),
         (
             "g.db",
             b"SQLite format 3\0",
             "an SQLite database",
             "`sqlite3 -header -csv",
-        ),
-        (
-            "h.duckdb",
-            b"12345678DUCK\0\0",
-            "a DuckDB database",
-            "`duckdb ",
         ),
         (
             "i.csv.gz",
@@ -240,21 +231,12 @@ fn what_is_no_file_of_rows_is_named_with_the_command_that_helps() {
     let titled = format!("# today\n{HEADER}\nA,a@x.org,::1,u\n");
     let place = Place::with("t.csv.gz", gzip(titled.as_bytes()));
     let packed = place.rescore("check t.csv.gz --no-ledger").done();
-    packed.exits(2).says("`zcat 't.csv.gz' | tail -n +2 |");
+    packed.exits(2).says("`tail -n +2 | rescore run -");
     let piped = place.rescore("check --no-ledger").stdin(titled).done();
     piped.exits(2).says("`tail -n +2 | rescore run -");
-    for (address, help) in [
-        (
-            "s3://bucket/users.csv",
-            "`aws s3 cp 's3://bucket/users.csv' - |",
-        ),
-        ("https://x.example/users.csv", "`curl -sSf"),
-    ] {
-        let done = Place::new()
-            .rescore(["check", address, "--no-ledger"])
-            .done();
-        done.exits(2).says(help);
-    }
+    let address = ["check", "s3://bucket/users.csv", "--no-ledger"];
+    let done = Place::new().rescore(address).done();
+    done.exits(2).says("pass it the output of `aws s3 cp`");
 }
 
 #[test]

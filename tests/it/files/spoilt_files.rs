@@ -92,58 +92,16 @@ fn quotes_behind_something_that_is_not_seen_are_no_part_of_a_value() {
 }
 
 #[test]
-fn an_encoding_is_advised_only_if_it_makes_names_of_the_words() {
-    let rows = |names: &[&[u8]]| {
-        let rows = names
-            .iter()
-            .map(|name| [*name, b",a@x.org,::1,u\n"].concat());
-        [HEADER.as_bytes(), b"\n", &rows.collect::<Vec<_>>().concat()].concat()
-    };
-    let dos = "a code page of MS-DOS";
-    for (written, what) in [
-        // CP850, CP437, CP862 (one name and two); CP852, CP855, CP857 and windows-1257 are not clear.
-        (
-            &[
-                &b"Jos\x82 Garc\xa1a"[..],
-                b"Zo\x89 Martin",
-                b"Fran\x87ois M\x81ller",
-            ][..],
-            dos,
-        ),
-        (&[b"J\x81rgen M\x81ller", b"K\x84the Gro\xe1"], dos),
-        (&[b"\x8e\x99\x84 \x8b\x84\x8f"], "not clear"),
-        (
-            &[b"\x8e\x99\x84 \x8b\x84\x8f", b"\x83\x85\x83 \x8c\x85\x89"],
-            dos,
-        ),
-        (
-            &[
-                b"\xd3\xb7\xd0\xd6\xf5 \xdd\xa8\xe5\xe1\xd6\xeb\xb7\x94",
-                b"\x9d\xe1\xb7\xbd \xea\xe7\xc6\xd6\xeb",
-            ],
-            "not clear",
-        ),
-        (
-            &[b"\x9dukasz Wi\x98niewski", b"Ma\x88gorzata D\xa5browska"],
-            "not clear",
-        ),
-        (
-            &[b"Ay\x9fe Y\x8dlmaz", b"G\x94k\x87e \x80a\xa7lar"],
-            "not clear",
-        ),
-        (&[b"J\xe2nis B\xe7rzi\xf2\xf0"], "not clear"),
-        (&[b"\xa3ukasz Wi\x9cniewski"], "`--encoding windows-1250`"),
-        (&[b"Jos\x8e Garc\x92a"], "`--encoding macintosh`"),
-        (&[b"Jos\xe9 Garc\xeda"], "`--encoding windows-1252`"),
-        (&[b"Ann \xed\xa0\xbd\xed\xb8\x80"], "CESU-8"),
+fn the_encoding_of_a_file_is_never_guessed() {
+    let row = b"Jos\xe9 Garc\xeda,a@x.org,::1,u\n";
+    let csv = [HEADER.as_bytes(), b"\n", &row[..]].concat();
+    let said = refusal("users.csv", csv);
+    for words in [
+        "line 2 is not UTF-8",
+        "name its encoding, such as `--encoding windows-1252`",
+        "look at the names with `rescore check --show 9`",
     ] {
-        let said = refusal("users.csv", rows(written));
-        assert!(said.contains(what), "{said}");
-        assert_eq!(
-            said.contains("--encoding"),
-            what.contains("--encoding"),
-            "{said}"
-        );
+        assert!(said.contains(words), "{said}");
     }
 }
 
@@ -174,27 +132,18 @@ fn odd_delimiters_are_named_with_the_numbers_of_cells() {
     let doubled = |between: &str| format!("{HEADER}\nA,a@x.org,::1,u\n").replace(',', between);
     let rows = |header: &str, row: &str| format!("{header}\n{}", format!("{row}\n").repeat(100));
     for (csv, words) in [
-        (doubled("::"), "there is `::` between its cells"),
-        (doubled("||"), "there is `||` between its cells"),
-        (doubled("~|~"), "there is `~|~` between its cells"),
+        (doubled("::"), "only one column was found"),
         (
             format!("\"{HEADER}\"\n\"A,a@x.org,::1,u\"\n"),
-            "each line is in quotes as a whole",
+            "only one column was found",
         ),
         (
             rows(HEADER, "A,a@x.org,::1,u,"),
-            "5 cells where the header has 4: there is a delimiter at the end of the row",
+            "5 cells where the header has 4\n",
         ),
         (
             rows(&format!("{HEADER},"), "A,a@x.org,::1,u"),
-            "4 cells where the header has 5: there is a delimiter at the end of the header",
-        ),
-        (
-            {
-                let row = |number: usize| format!("\"{number}\",A,a@x.org,::1,u\n");
-                format!("{HEADER}\n{}", (1..=100).map(row).collect::<String>())
-            },
-            "5 cells where the header has 4: the first one is the number of the row",
+            "4 cells where the header has 5\n",
         ),
         (
             rows(&format!("id,{HEADER}"), "17,Lee, Ann,a@x.org,::1,u"),
@@ -308,12 +257,6 @@ fn archives_are_named_and_frames_that_are_skipped_are_read() {
         .collect();
     for (content, what, fix) in [
         (gzip.finish().unwrap(), "a tar archive", "`tar -xf`"),
-        (
-            b"\x04\x22\x4d\x18\x64\x40\xa7rest".to_vec(),
-            "lz4 data",
-            "`lz4 -d`",
-        ),
-        (b"\x1f\x9d\x90abc\x80\x81".to_vec(), "(.Z)", "`gunzip`"),
         (utf32.clone(), "UTF-32 text", "UTF-32LE"),
         (
             [&b"\xff\xfe\0\0"[..], &utf32].concat(),

@@ -232,22 +232,18 @@ fn a_pipe_is_judged_before_the_first_call_by_what_has_come() {
 fn the_first_row_of_a_file_without_a_header_is_never_printed() {
     let row = "17,Jane Doe,jane@example.com,+15550100199,192.0.2.1,Mozilla/5.0\n";
     for (csv, args, told) in [
-        (
-            &*row.repeat(3),
-            "",
-            "column 3 holds what looks like a value for `email`",
-        ),
+        (&*row.repeat(3), "", "6 columns (not shown: "),
         (
             &row.repeat(3).replace(',', "~"),
             "",
-            "does not look like a header",
+            "1 column (not shown: ",
         ),
         (row, "--map email=3", "`--no-header`"),
         // A phone number is enough, even without its country code.
         (
             "Jane Doe,Berlin,030/1234 567\n",
             "",
-            "looks like a value for `phone`",
+            "3 columns (not shown: ",
         ),
         ("Jane Doe,Berlin,diagnosis\n", "", "3 columns (not shown: "),
         // Not even as what may be meant.

@@ -29,7 +29,7 @@ fn a_run_waits_until_the_other_one_has_ended_and_uses_what_that_one_paid_for() {
     let place = Place::with("users.csv", &csv);
     let first = holder(&place, &server, &["--overwrite"]);
     let second = waiter(&place, &server, "users.csv", &["--overwrite"]).start();
-    second.wait_for_words("is writing `scored.csv`: waiting up to 1 min 0 s");
+    second.wait_for_words("is writing `scored.csv`: waiting up to 1 min");
     assert_eq!(second.said().lines().count(), 1, "{}", second.said());
     let named = format!("rescore: another run (process {} on ", first.id());
     assert!(second.said().starts_with(&named), "{}", second.said());
@@ -131,7 +131,7 @@ fn rejects_and_a_ledger_that_another_run_uses_are_waited_for_as_well() {
     let second = other().args("--wait-lock 1m").stdin(&*piped).start();
     second.wait_for_words("is writing `rejects.csv.partial`: waiting up to");
     let pruning = prune().args("--wait-lock 1m").start();
-    pruning.wait_for_words("is using the ledger `rescore.ledger`: waiting up to 1 min 0 s");
+    pruning.wait_for_words("is using the ledger `rescore.ledger`: waiting up to 1 min");
     drop(release);
     first.done().exits(0);
     pruning.done().exits(0);

@@ -1,8 +1,11 @@
-//! Columns of the input with the names of our columns: whether they are ours, and the errors for those that are not.
+//! Columns of the input that have the names of the columns that rescore writes: whether an earlier run wrote them, and the errors
+//! for those of somebody else.
 //!
-//! Our own columns are recognised by each other and by their values: `transaction_id`, `risk_score`
-//! and `decision` must all be there, with values that we could have written. Anything else belongs
-//! to the user and is never replaced. This file must not know how rows are parsed.
+//! Columns of an earlier run are recognised by each other and by their values: `transaction_id`, `risk_score` and `decision`
+//! must all be there, with values that rescore could have written. All others belong to the user and are never replaced. This
+//! file must not know how rows are parsed.
+
+use std::borrow::Cow;
 
 use serde::de::IgnoredAny;
 
@@ -10,25 +13,24 @@ use crate::base::error::Error;
 use crate::base::text::quoted;
 use crate::fields::{self, ColumnSource, Field, Part, PerField};
 use crate::layout::{AddedColumns, ColumnContent, SCORE_COLUMN, VERDICT_COLUMNS};
+use crate::raw_json;
 use crate::verdict::{Decision, Failure, Reason, Score, id_cell};
 
-/// The number of columns by which ours are recognised.
-const KEY_COLUMNS: usize = VERDICT_COLUMNS.len();
+/// The hint for a scored file whose columns have other names.
+pub(super) const HINT_PREFIX: &str = "with `--prefix`, name the prefix of their columns";
 
-/// What to do if the columns of a scored file have other names.
-pub(super) const PREFIX: &str = "with `--prefix`, name the prefix of their columns";
-
-/// Why a header or a row with columns that have our names must not be changed.
+/// Why a header or a row must not be changed: it has columns with the names of those that rescore writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Conflict {
-    /// Some of the columns by which ours are recognised are missing; this one is there.
+    /// It has this column without all three of the verdict.
     Alone(usize),
-    /// A value that we never write, in this column.
+    /// It has a value that rescore never writes, in this column.
     Foreign(usize),
 }
 
 impl Conflict {
-    /// What is wrong with a header or an object that has these columns, of which `foreign` has a value that we never write.
+    /// What is wrong with a header or an object that has the `found` columns; rescore never writes the value that it has in the
+    /// `foreign` one.
     pub(super) fn of(
         found: &(impl Iterator<Item = usize> + Clone),
         foreign: Option<usize>,
@@ -37,11 +39,11 @@ impl Conflict {
             return Some(Self::Foreign(foreign));
         }
         let first = found.clone().next()?;
-        let has = |column| found.clone().any(|there| there == column);
-        (!(0..KEY_COLUMNS).all(has)).then_some(Self::Alone(first))
+        let has = |column| found.clone().any(|other| other == column);
+        (!(0..VERDICT_COLUMNS.len()).all(has)).then_some(Self::Alone(first))
     }
 
-    /// The error for the file, whose format calls a column `noun`. `row` is the row with the value that is not ours.
+    /// The error for the file, whose format calls a column `noun`. `row` is the row with the foreign value.
     pub(super) fn refuses(
         self,
         columns: &AddedColumns,
@@ -56,14 +58,14 @@ impl Conflict {
         let (Self::Alone(column) | Self::Foreign(column)) = self;
         let error = error.detail(match self {
             Self::Foreign(_) => {
-                format!("rescore never writes a value such as the one in row {row}")
+                format!("rescore never writes a value like the one in row {row}")
             }
             Self::Alone(_) => {
-                let ours = columns.iter().take(KEY_COLUMNS);
-                let ours: Vec<_> = ours.map(|name| quoted(name)).collect();
+                let verdict = columns.iter().take(VERDICT_COLUMNS.len());
+                let verdict: Vec<_> = verdict.map(|name| quoted(name)).collect();
                 format!(
-                    "{noun}s are replaced only if {} are all there, as in rescore's own output",
-                    ours.join(", ")
+                    "{noun}s are replaced only if the file has all of {}, as rescore writes them",
+                    verdict.join(", ")
                 )
             }
         });
@@ -79,14 +81,12 @@ impl Conflict {
 
     /// The failure of a row after those by which the file was checked.
     pub(super) fn fails(self, columns: &[String]) -> Failure {
-        let shown = quoted(self.name(columns));
+        let name = quoted(self.name(columns));
         let message = match self {
             Self::Alone(_) => {
-                format!("the row has {shown} without the other members of an earlier run")
+                format!("the row has {name} without the other members of an earlier run")
             }
-            Self::Foreign(_) => {
-                format!("the row has a value in {shown} that rescore never writes")
-            }
+            Self::Foreign(_) => format!("the row has a value in {name} that rescore never writes"),
         };
         Failure::new(Reason::ExistingColumns, message)
     }
@@ -109,7 +109,7 @@ pub(super) fn field_of<K: Clone + PartialEq>(
     })
 }
 
-/// The error if a field is taken from a column that would be written: the next run would send our values.
+/// The error if a field is taken from a column that would be written: the next run would send what this one has written.
 pub(super) fn is_source(column: &str, field: Field, noun: &str, file: &str) -> Error {
     Error::usage(format!(
         "a new {noun} cannot be named {}: {file} has the field `{field}` in that {noun}",
@@ -120,9 +120,9 @@ pub(super) fn is_source(column: &str, field: Field, noun: &str, file: &str) -> E
     ))
 }
 
-/// Whether we could have written this value into a column with this content: it is empty or has the right form.
-/// `None` is a value that is not text.
-pub(super) fn fits(content: ColumnContent, text: Option<&str>) -> bool {
+/// Whether rescore could have written this value into a column with this content: it is empty or has the right form. `None` is a
+/// value that is not text.
+pub(super) fn could_be_written(content: ColumnContent, text: Option<&str>) -> bool {
     let Some(text) = text else {
         return matches!(content, ColumnContent::Captured(_));
     };
@@ -140,30 +140,42 @@ pub(super) fn fits(content: ColumnContent, text: Option<&str>) -> bool {
         }
 }
 
-/// The error for a file without one of our columns. `word` says what the names that are there name: `column` or `member`.
-pub(super) fn lacks_ours(name: &str, (word, there): (&str, &[String]), file: &str) -> Error {
-    Error::usage(format!(
-        "{file} is not a scored file: it has no {word} {}",
-        quoted(name)
-    ))
-    .hint(format!("`rescore run` writes scored files; {PREFIX}"))
-    .columns(fields::columns_line(word, there))
+/// The same for a value in an object: rescore writes scores as numbers, and all other values as strings or null.
+pub(super) fn could_be_written_as_json(content: ColumnContent, value: &str) -> bool {
+    let text = match value {
+        "null" => Some(Cow::Borrowed("")),
+        number if content == ColumnContent::Score => Some(Cow::Borrowed(number)),
+        _ => raw_json::string(value),
+    };
+    // An object has an id as the service sent it, and only a cell has it made harmless.
+    let is_id = content == ColumnContent::TransactionId && text.is_some();
+    is_id || could_be_written(content, text.as_deref())
 }
 
-/// The error for a file without a column that is asked for.
-pub(super) fn lacks(name: &str, (word, there): (&str, &[String]), file: &str) -> Error {
-    let error = Error::usage(format!("no {word} {} in {file}", quoted(name)));
-    // A pointer into an answer that a user copied from `rescore run`: there the field became a column.
+/// The error for a file without one of the columns that a run adds, among these `names`.
+pub(super) fn lacks_scored(name: &str, noun: &str, names: &[String], file: &str) -> Error {
+    Error::usage(format!(
+        "{file} is not a scored file: it has no {noun} {}",
+        quoted(name)
+    ))
+    .hint(format!("`rescore run` writes scored files; {HINT_PREFIX}"))
+    .columns(fields::columns_line(noun, names))
+}
+
+/// The error for a file without a column that an option names, among these `names`.
+pub(super) fn lacks(name: &str, noun: &str, names: &[String], file: &str) -> Error {
+    let error = Error::usage(format!("no {noun} {} in {file}", quoted(name)));
+    // Users copy pointers into an answer from `rescore run`; the field became a column.
     let last = name.rsplit('/').next().unwrap_or_default();
-    let column = there.iter().find(|column| *column == last).cloned();
-    let error = match column.or_else(|| fields::nearest(name, there)) {
+    let column = names.iter().find(|column| *column == last).cloned();
+    let error = match column.or_else(|| fields::nearest(name, names)) {
         Some(near) => error.hint(format!("did you mean {}?", quoted(&near))),
         None => error,
     };
-    error.columns(fields::columns_line(word, there))
+    error.columns(fields::columns_line(noun, names))
 }
 
-/// The error for a file with a value that we never write in one of our columns.
+/// The error for a file with a value that rescore never writes in a column that a run adds.
 pub(super) fn has_foreign(columns: &AddedColumns, column: usize, row: usize, file: &str) -> Error {
     let name = columns.get(column).map_or("", String::as_str);
     let error = Error::usage(format!(
@@ -183,9 +195,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_that_we_write_fit_and_others_do_not() {
+    fn values_that_rescore_writes_are_told_from_others() {
         use ColumnContent::{Captured, Decision, Reason, Score, TransactionId};
-        for (content, fitting, foreign) in [
+        for (content, possible, foreign) in [
             (
                 TransactionId,
                 "|t-1|8f14e45f|-abc_1|'=1+1| |\u{6f22}",
@@ -199,18 +211,20 @@ mod tests {
             ),
             (Reason, "|refused|not_json", "Refused|was fired"),
         ] {
-            for (texts, expected) in [(fitting, true), (foreign, false)] {
+            for (texts, expected) in [(possible, true), (foreign, false)] {
                 for text in texts.split('|') {
-                    assert_eq!(fits(content, Some(text)), expected, "{content:?} {text}");
+                    let found = could_be_written(content, Some(text));
+                    assert_eq!(found, expected, "{content:?} {text}");
                 }
             }
-            assert!(!fits(content, None), "{content:?}");
+            assert!(!could_be_written(content, None), "{content:?}");
         }
-        assert!([None, Some(""), Some("anything")].map(|it| fits(Captured(0), it)) == [true; 3]);
+        let captured = [None, Some(""), Some("anything")];
+        assert!(captured.map(|it| could_be_written(Captured(0), it)) == [true; 3]);
     }
 
     #[test]
-    fn only_all_three_columns_with_our_values_are_ours() {
+    fn only_all_three_columns_with_such_values_come_from_an_earlier_run() {
         let of = |columns: &[usize], foreign| Conflict::of(&columns.iter().copied(), foreign);
         for columns in [&[][..], &[2, 1, 0], &[0, 1, 2, 3]] {
             assert_eq!(of(columns, None), None);
