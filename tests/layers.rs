@@ -39,7 +39,7 @@ const OWNERS: [(&str, &str); 19] = [
     ("rustls", "ledger/postgres_server.rs service/"),
     ("tokio_postgres", "ledger/postgres ledger/server_url.rs"),
     ("toml", "cli/settings_file.rs"),
-    ("zstd", "input/source.rs output/encoder.rs"),
+    ("zstd", "input/source.rs output/file.rs"),
 ];
 
 /// What no file may have except those whose names start like this, and why.

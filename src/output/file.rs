@@ -1,4 +1,4 @@
-//! A file that appears complete or not at all, and standard output in its place.
+//! A file that appears complete or not at all, perhaps compressed, and standard output in its place.
 //!
 //! It is written as `NAME.partial` beside its target, and gets its final name only when everything is on disk and no other
 //! program has changed it. Only a file that was there when the run started may be replaced. Rows, rejects, changes and
@@ -7,20 +7,24 @@
 use std::fs::{self, File, Metadata};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use super::encoder::Encoder;
+use flate2::write::GzEncoder;
+use tokio::time::Instant;
+
 use crate::analysis::PastVerdicts;
 use crate::base::error::{Error, Result};
 use crate::base::meter::{FileHashes, Meter, Metered};
 use crate::base::own_file::{self, FileId, Readers, directory_of};
+use crate::layout::Compression;
 
 /// A file that is complete except for its name: its final path and its metadata.
 pub(crate) type DurableFile = (PathBuf, Metadata);
 
-/// Writing to this output failed.
+/// Why writing to an output failed.
 #[derive(Debug)]
 pub enum WriteError {
-    /// The reader of our standard output has gone away, which is not an error.
+    /// Nobody reads standard output any more, which is not an error.
     Closed,
     /// Anything else.
     Failed(Error),
@@ -32,29 +36,29 @@ pub struct OutputFile {
     /// Counts and hashes the bytes written.
     meter: Meter,
     name: String,
-    /// Whole rows that are not in the file yet. The header waits here for the first row: until then the file is empty.
+    /// Complete rows that are not in the file yet. The header waits here for the first row: until then the file is empty.
     pub(super) buffer: Vec<u8>,
     /// The number of rows in the buffer.
-    pending: u64,
+    buffered_rows: u64,
     /// The number of rows in the file.
     pub(super) rows: u64,
-    /// The number of bytes in the file that do not end within a row, before compression.
-    whole: u64,
-    /// Without rows there is no file, and one from an earlier run is removed: its rows would be mistaken for this run's.
+    /// The number of bytes of complete rows in the file, before compression.
+    complete_bytes: u64,
+    /// If it gets no rows, it is not made, and one from an earlier run is removed: its rows would be mistaken for this run's.
     needs_rows: bool,
-    /// Its content costs nothing to write again: an incomplete file is removed.
-    pub(super) is_worthless: bool,
+    /// An incomplete file is removed: its content costs nothing to write again.
+    removes_incomplete: bool,
 }
 
 enum Destination {
     Stream(Metered<Box<dyn Write + Send>>),
     Partial(Box<PartialFile>),
-    /// It has ended, and this file is left.
+    /// It has ended and left this file.
     Ended(Option<PathBuf>),
 }
 
 struct PartialFile {
-    encoder: Encoder,
+    compressor: Compressor,
     path: PathBuf,
     target: PathBuf,
     /// The file that it replaces.
@@ -95,7 +99,7 @@ impl OutputFile {
         let name = format!("`{}`", path.display());
         let meter = Meter::default();
         let partial = PartialFile {
-            encoder: Encoder::new(meter.clone().over(file), target)?,
+            compressor: Compressor::new(meter.clone().over(file), target)?,
             path,
             target: target.to_owned(),
             old,
@@ -112,17 +116,17 @@ impl OutputFile {
             meter,
             name,
             buffer: Vec::new(),
-            pending: 0,
+            buffered_rows: 0,
             rows: 0,
-            whole: 0,
+            complete_bytes: 0,
             needs_rows: false,
-            is_worthless: false,
+            removes_incomplete: false,
         }
     }
 
     /// The buffer, for one row.
     pub(super) const fn row(&mut self) -> &mut Vec<u8> {
-        self.pending += 1;
+        self.buffered_rows += 1;
         &mut self.buffer
     }
 
@@ -130,13 +134,14 @@ impl OutputFile {
     pub(super) fn write_out(&mut self) -> Result<(), WriteError> {
         let written = match &mut self.to {
             Destination::Stream(to) => to.write_all(&self.buffer).and_then(|()| to.flush()),
-            Destination::Partial(partial) => partial.encoder.write(&self.buffer),
+            Destination::Partial(partial) => partial.compressor.write(&self.buffer),
             Destination::Ended(_) => Ok(()),
         };
         written.map_err(|e| self.failed(e))?;
-        self.whole += self.buffer.len() as u64;
+        self.complete_bytes += self.buffer.len() as u64;
         self.buffer.clear();
-        self.rows += std::mem::take(&mut self.pending);
+        self.rows += self.buffered_rows;
+        self.buffered_rows = 0;
         Ok(())
     }
 
@@ -156,12 +161,12 @@ impl OutputFile {
         })
     }
 
-    /// Completes the file durably under its partial name, and returns its state, unless there will be no file.
+    /// Completes the file durably under its partial name, and returns its state, unless no file will be made.
     ///
     /// # Errors
     /// It cannot be written, or another program has changed it.
     pub(super) fn make_durable(&mut self) -> Result<Option<DurableFile>, WriteError> {
-        if self.needs_rows && self.rows + self.pending == 0 {
+        if self.needs_rows && self.rows + self.buffered_rows == 0 {
             return Ok(None);
         }
         self.write_out()?;
@@ -177,7 +182,7 @@ impl OutputFile {
     /// Gives a durable file its final name. Making the name durable is up to [`sync_names`].
     ///
     /// # Errors
-    /// It cannot have it. Then the complete file is left under its partial name.
+    /// It cannot get it. Then the complete file is left under its partial name.
     pub(super) fn commit(&mut self) -> Result<(), WriteError> {
         let Destination::Partial(partial) = &self.to else {
             self.meter.end();
@@ -220,15 +225,18 @@ impl OutputFile {
             return;
         };
         let checked = partial.check();
-        if checked.as_ref().is_ok_and(|state| state.len() > self.whole) {
-            partial.encoder.cut(self.whole);
+        if checked
+            .as_ref()
+            .is_ok_and(|state| state.len() > self.complete_bytes)
+        {
+            partial.compressor.truncate(self.complete_bytes);
         }
         let is_changed = checked.is_err_and(|e| is_changed(&e));
         let left = (!is_changed).then(|| partial.path.clone());
         self.to = Destination::Ended(left);
     }
 
-    /// Removes the partial file with all that is in it, unless another program has changed it.
+    /// Removes the partial file, unless another program has changed it.
     pub(super) fn discard(&mut self) {
         if let Destination::Partial(partial) = &self.to {
             partial.remove();
@@ -236,7 +244,7 @@ impl OutputFile {
         }
     }
 
-    /// It has all that it will have.
+    /// Whether it is complete.
     fn is_durable(&self) -> bool {
         matches!(&self.to, Destination::Partial(partial) if partial.is_durable)
     }
@@ -254,7 +262,7 @@ impl Drop for OutputFile {
     /// A file that was opened and stayed empty, for instance because another one could not be opened, must not be in the
     /// way of the next run.
     fn drop(&mut self) {
-        if self.whole == 0 || self.is_worthless && !self.is_durable() {
+        if self.complete_bytes == 0 || self.removes_incomplete && !self.is_durable() {
             self.discard();
         }
     }
@@ -262,8 +270,8 @@ impl Drop for OutputFile {
 
 impl PartialFile {
     fn make_durable(&mut self) -> io::Result<Metadata> {
-        self.encoder.end()?;
-        self.encoder.file().inner.sync_all()?;
+        self.compressor.end()?;
+        self.compressor.file().inner.sync_all()?;
         let state = self.check()?;
         self.is_durable = true;
         Ok(state)
@@ -272,8 +280,8 @@ impl PartialFile {
     /// Fails if the path no longer leads to this file, because it was moved away and another one was put there, or if the
     /// file does not have exactly the bytes that were written.
     fn check(&self) -> io::Result<Metadata> {
-        let Metered { inner: file, meter } = self.encoder.file();
-        still_ours(file, &self.path)?;
+        let Metered { inner: file, meter } = self.compressor.file();
+        check_path(file, &self.path)?;
         let (state, written) = (file.metadata()?, meter.count());
         if state.len() != written {
             return Err(io::Error::other(Changed::Length(state.len(), written)));
@@ -286,8 +294,8 @@ impl PartialFile {
         let [partial, target] = [&self.path, &self.target].map(|path| path.display());
         match give_name(&self.path, &self.target, self.old) {
             Ok(()) => {
-                // At most the owner's write permission is left to be removed, if the old file was read-only.
-                let _ = own_file::set_mode(&self.encoder.file().inner, self.mode);
+                // If the old file was read-only, the owner's write permission is removed.
+                let _ = own_file::set_mode(&self.compressor.file().inner, self.mode);
                 Ok(())
             }
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Err(Error::stopped(format!(
@@ -325,6 +333,74 @@ impl PartialFile {
     }
 }
 
+/// A file that may be compressed.
+pub(super) enum Compressor {
+    Plain(Metered<File>),
+    Gzip(GzEncoder<Metered<File>>, Instant),
+    Zstd(zstd::Encoder<'static, Metered<File>>, Instant),
+}
+
+/// How long rows may stay in a compressor: a killed program loses them, but every flush makes the compression worse.
+const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
+
+impl Compressor {
+    /// Chosen by the file extension. The levels are the libraries' defaults, as for `gzip` and `zstd`.
+    fn new(file: Metered<File>, path: &Path) -> io::Result<Self> {
+        let now = Instant::now();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        Ok(match Compression::split_name(&name).1 {
+            Some(Compression::Gzip) => {
+                Self::Gzip(GzEncoder::new(file, flate2::Compression::default()), now)
+            }
+            Some(Compression::Zstd) => {
+                let level = zstd::DEFAULT_COMPRESSION_LEVEL;
+                Self::Zstd(zstd::Encoder::new(file, level)?, now)
+            }
+            None => Self::Plain(file),
+        })
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let (encoder, flushed): (&mut dyn Write, _) = match self {
+            Self::Plain(file) => return file.write_all(bytes),
+            Self::Gzip(encoder, flushed) => (encoder, flushed),
+            Self::Zstd(encoder, flushed) => (encoder, flushed),
+        };
+        encoder.write_all(bytes)?;
+        if flushed.elapsed() >= FLUSH_INTERVAL {
+            encoder.flush()?;
+            *flushed = Instant::now();
+        }
+        Ok(())
+    }
+
+    /// Writes what the compressor still holds. Nothing may be written afterwards.
+    fn end(&mut self) -> io::Result<()> {
+        match self {
+            Self::Plain(_) => Ok(()),
+            Self::Gzip(encoder, _) => encoder.try_finish(),
+            Self::Zstd(encoder, _) => encoder.do_finish(),
+        }
+    }
+
+    /// Cuts off the end of a file that is not compressed.
+    fn truncate(&mut self, length: u64) {
+        if let Self::Plain(file) = self {
+            // On a failing disk this may fail, too. Then the file ends within a row.
+            let _ = file.inner.set_len(length);
+        }
+    }
+
+    /// The file.
+    fn file(&self) -> &Metered<File> {
+        match self {
+            Self::Plain(file) => file,
+            Self::Gzip(encoder, _) => encoder.get_ref(),
+            Self::Zstd(encoder, _) => encoder.get_ref(),
+        }
+    }
+}
+
 /// What another program did to a partial file.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
 enum Changed {
@@ -340,7 +416,7 @@ fn is_changed(error: &io::Error) -> bool {
 }
 
 /// Fails if the path does not lead to this open file.
-pub(super) fn still_ours(file: &File, path: &Path) -> io::Result<()> {
+pub(super) fn check_path(file: &File, path: &Path) -> io::Result<()> {
     if FileId::of(&file.metadata()?) == FileId::of(&fs::symlink_metadata(path)?) {
         Ok(())
     } else {
@@ -353,9 +429,9 @@ pub struct RowFiles {
     pub(super) output: OutputFile,
     /// For rows without a verdict.
     pub(super) rejects: Option<OutputFile>,
-    /// For rows whose decision changed. Without such rows it has only a header: that is a result, too.
+    /// For rows whose decision changed. If there are none it has only a header, which is a result, too.
     pub(super) changes: Option<OutputFile>,
-    /// The verdicts with which those of the rows are compared, instead of what each row and the ledger know of earlier ones.
+    /// The earlier verdicts with which those of the rows are compared, instead of those in the rows and in the ledger.
     pub(crate) past: Option<PastVerdicts>,
 }
 
@@ -366,12 +442,11 @@ pub struct Written {
     pub(crate) output: Option<PathBuf>,
     /// The rejects, if there are any.
     pub(crate) rejects: Option<PathBuf>,
-    /// The rows whose decision changed, if they were asked for.
+    /// The rows whose decision changed, with `--changes`.
     pub(crate) changes: Option<PathBuf>,
-    /// The hashes of those that are complete, and of complete streams.
+    /// The hashes of complete files and streams.
     pub(crate) hashes: Box<FileHashes>,
-    /// A directory that could not be synced: the files in it are complete, but a power cut may undo
-    /// their renaming.
+    /// A directory that could not be synced: the files in it are complete, but a power cut may undo their renaming.
     pub(crate) unsynced: Option<PathBuf>,
     /// Why the files could not be completed.
     pub error: Option<Box<WriteError>>,
@@ -402,7 +477,7 @@ impl RowFiles {
 
     /// Writes the rows beside the output to their files.
     pub(super) fn write_out_beside(&mut self) -> Result<(), WriteError> {
-        let mut beside = self.all().skip(1).filter(|file| file.pending > 0);
+        let mut beside = self.all().skip(1).filter(|file| file.buffered_rows > 0);
         beside.try_for_each(OutputFile::write_out)
     }
 
@@ -421,10 +496,10 @@ impl RowFiles {
             .all()
             .filter_map(|file| file.make_durable().transpose());
         note(&durable.collect::<Result<Vec<_>, _>>()?);
-        // The changes first: they are compared with the output that is replaced, and must not be made again once that is gone. The
-        // rejects last: if only they had their final name, the run would look complete.
-        let named = self.changes.iter_mut().chain([&mut self.output]);
-        named
+        // The changes first: they compare with the output that is replaced, and cannot be made again once that is gone. The rejects
+        // last: if only they had their final name, the run would look complete.
+        let first = self.changes.iter_mut().chain([&mut self.output]);
+        first
             .chain(&mut self.rejects)
             .try_for_each(OutputFile::commit)?;
         sync_names(self.all().filter_map(|file| file.left().cloned()))
@@ -439,7 +514,7 @@ impl RowFiles {
         self.ended(kept.map(|()| None))
     }
 
-    /// Ends a run whose output cannot be written: nothing is retried, and existing rows stay.
+    /// Ends a run whose output cannot be written: nothing is retried, and the rows in it stay.
     pub(crate) fn give_up(self) -> Written {
         self.ended(Ok(None))
     }
@@ -481,12 +556,12 @@ pub(crate) struct Document(OutputFile);
 impl Document {
     /// In this file.
     pub(crate) const fn new(mut file: OutputFile) -> Self {
-        file.is_worthless = true;
+        file.removes_incomplete = true;
         Self(file)
     }
 
-    /// Writes all of it, and gives the file its name; before that, `note` gets its state. If that fails, nothing is left, unless it only cannot get its name: then
-    /// the error says where the complete file is.
+    /// Writes all of it, and gives the file its name; before that, `note` gets its state. If that fails, no file is left, unless it
+    /// only cannot get its name: then the error says where the complete file is.
     ///
     /// # Errors
     /// Exit code 3: it cannot be written.
@@ -537,11 +612,11 @@ impl OldFile {
     }
 }
 
-/// Gives a complete file its final name. A file that was not there when the run started is not replaced, except if it comes in
-/// the short moment between a check and the renaming: in place of `old`, or where a file system has no hard links either.
+/// Gives a complete file its final name. A file that was not there when the run started is not replaced, unless it appears in the
+/// moment between a check and the renaming: in place of `old`, or if the file system has neither such a renaming nor hard links.
 ///
 /// # Errors
-/// `AlreadyExists`: such a file is there.
+/// `AlreadyExists`: there is a file that must not be replaced.
 fn give_name(partial: &Path, target: &Path, old: Option<OldFile>) -> io::Result<()> {
     if OldFile::still_at(old, target) {
         return fs::rename(partial, target);
@@ -601,8 +676,11 @@ mod tests {
 
     #[test]
     fn a_name_is_given_and_only_what_was_there_at_the_start_is_replaced() {
-        let place = tempfile::tempdir().unwrap();
-        let (partial, target) = (place.path().join("x.partial"), place.path().join("x"));
+        let directory = tempfile::tempdir().unwrap();
+        let (partial, target) = (
+            directory.path().join("x.partial"),
+            directory.path().join("x"),
+        );
         let read = |path: &Path| fs::read_to_string(path).unwrap();
         let start = || fs::write(&partial, "new").unwrap();
         let in_one_step = |partial: &Path, target: &Path| give_name(partial, target, None);
@@ -632,8 +710,8 @@ mod tests {
 
     #[test]
     fn a_directory_that_cannot_be_synced_is_a_disk_that_fails() {
-        let place = tempfile::tempdir().unwrap();
-        let sync = |path: &str| sync_names([place.path().join(path)].into_iter());
+        let directory = tempfile::tempdir().unwrap();
+        let sync = |path: &str| sync_names([directory.path().join(path)].into_iter());
         assert_eq!(sync("x").unwrap(), None);
         assert!(sync("nowhere/x").is_err());
     }

@@ -1,13 +1,11 @@
 //! Rows to files.
 //!
-//! A [`Writer`] gets rows in input order and writes the bytes of each with our cells added. Rows
-//! without a verdict are also written to the rejects, and rows that had another decision before to
-//! the changes. The writer runs on its own thread and must not know where verdicts come from.
+//! A [`Writer`] gets rows in input order and writes the bytes of each with the cells of its verdict added. Rows without a verdict
+//! are also written to the rejects, and rows that had another decision before to the changes. The writer runs on its own thread
+//! and must not know where verdicts come from.
 
-mod csv;
 mod encoder;
 mod file;
-mod jsonl;
 mod target;
 #[cfg(test)]
 mod tests;

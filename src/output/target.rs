@@ -1,11 +1,11 @@
-//! The paths that files will be written to: where links lead, what may be overwritten there, and that no other run is
-//! writing there.
+//! The paths that files will be written to: where links lead, what may be overwritten, and whether another run is writing the
+//! file.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf, is_separator};
 
-use super::file::{OldFile, OutputFile, still_ours};
+use super::file::{OldFile, OutputFile, check_path};
 use crate::base::error::{Error, Result};
 use crate::base::own_file::{self, FileId, OWNER, Readers, directory_of, with_suffix};
 
@@ -21,14 +21,14 @@ pub(crate) fn partial_of(path: &Path) -> PathBuf {
 #[derive(Debug, Clone)]
 pub struct Target {
     /// The path as the user gave it, for messages.
-    shown: PathBuf,
+    typed: PathBuf,
     /// The path with links followed: the partial file must be beside the real one, on the same file
     /// system.
     real: PathBuf,
     replace: Replace,
     /// Whether it is a device or a pipe. Those are written directly, as they can be neither renamed
     /// nor left incomplete.
-    special: bool,
+    is_special: bool,
 }
 
 /// What a run may overwrite.
@@ -65,8 +65,8 @@ impl Target {
         if metadata.as_ref().is_some_and(fs::Metadata::is_dir) || names_directory(path) {
             return Err(cannot().detail("it is a directory"));
         }
-        let special = metadata.is_some_and(|metadata| !metadata.is_file());
-        let real = if special {
+        let is_special = metadata.is_some_and(|metadata| !metadata.is_file());
+        let real = if is_special {
             // `/dev/stdout` leads to a pipe, which has no path to follow.
             path.to_owned()
         } else {
@@ -80,10 +80,10 @@ impl Target {
             })?
         };
         let target = Self {
-            shown: path.to_owned(),
+            typed: path.to_owned(),
             replace,
             real,
-            special,
+            is_special,
         };
         target.refuse_existing()?;
         target.refuse_partial()?;
@@ -92,13 +92,13 @@ impl Target {
 
     /// Fails if there is a file that may not be overwritten.
     fn refuse_existing(&self) -> Result<()> {
-        if self.special || !self.real.exists() {
+        if self.is_special || !self.real.exists() {
             return Ok(());
         }
         if is_database(&self.real) {
             return Err(Error::usage(format!(
                 "`{}` is a database, such as a ledger, and is not replaced",
-                self.shown.display()
+                self.typed.display()
             ))
             .detail("a ledger has answers that were paid for")
             .hint("name another file"));
@@ -108,7 +108,7 @@ impl Target {
             return refuse_locked(&self.real);
         }
         Err(
-            Error::usage(format!("`{}` already exists", self.shown.display()))
+            Error::usage(format!("`{}` already exists", self.typed.display()))
                 .hint("`--overwrite` replaces it when the new one is complete"),
         )
     }
@@ -116,7 +116,7 @@ impl Target {
     /// Fails if there is a partial file whose answers may exist nowhere else.
     fn refuse_partial(&self) -> Result<()> {
         let partial = partial_of(&self.real);
-        if self.special {
+        if self.is_special {
             return Ok(());
         }
         // Checked in any case: a link here would lead to another person's file.
@@ -130,7 +130,7 @@ impl Target {
 
     /// Whether it is a device or a pipe rather than a file.
     pub(crate) const fn is_special(&self) -> bool {
-        self.special
+        self.is_special
     }
 
     /// The path with links followed.
@@ -140,12 +140,12 @@ impl Target {
 
     /// The path of the file until it is complete; `None` if it is written directly.
     pub(crate) fn partial(&self) -> Option<PathBuf> {
-        (!self.special).then(|| partial_of(&self.real))
+        (!self.is_special).then(|| partial_of(&self.real))
     }
 
-    /// Those of these readers who can read the file that will be replaced.
+    /// The readers among these who can read the file that will be replaced.
     pub(crate) fn narrow(&self, readers: Readers) -> Readers {
-        let old = OldFile::at(&self.real).filter(|_| !self.special);
+        let old = OldFile::at(&self.real).filter(|_| !self.is_special);
         old.map_or(readers, |old| readers.and(old.readers))
     }
 
@@ -160,10 +160,10 @@ impl Target {
     }
 
     fn open_now(&self, readers: Readers) -> Result<OutputFile> {
-        let cannot = || Error::usage(format!("cannot write `{}`", self.shown.display()));
-        if self.special {
+        let cannot = || Error::usage(format!("cannot write `{}`", self.typed.display()));
+        if self.is_special {
             let file = File::options().write(true).open(&self.real);
-            let name = format!("`{}`", self.shown.display());
+            let name = format!("`{}`", self.typed.display());
             return Ok(OutputFile::direct(
                 file.map_err(|e| cannot().because(e))?,
                 name,
@@ -171,7 +171,7 @@ impl Target {
         }
         let partial = partial_of(&self.real);
         let file = self.open_locked(&partial)?;
-        // The run that held the lock before us may have finished by now.
+        // The run that held the lock before may have finished by now.
         if let Err(exists) = self.refuse_existing() {
             if !holds_rows(&partial) {
                 // If it stays, it does no harm, as it is empty.
@@ -197,15 +197,14 @@ impl Target {
     fn open_locked(&self, partial: &Path) -> Result<File> {
         let only_new = self.replace == Replace::Nothing && !partial.exists();
         loop {
-            // Not truncated before we have the lock: another run may be writing it.
-            // For appending: what another program cuts off does not come back as empty bytes. Closed to others: whoever opens
-            // it in a moment in which it is open can read all that comes.
+            // Not truncated before the lock is held, as another run may be writing it. Open for appending, so that a part that
+            // another program cuts off does not come back as zero bytes. Closed to others, as whoever opens it once can read
+            // all that is written later.
             let file =
                 own_file::append(partial, OWNER, only_new).map_err(|e| cannot_open(partial, e))?;
             lock(&file, partial)?;
-            // A run that ended between our opening and locking has given the file its final name:
-            // it is the output now.
-            if still_ours(&file, partial).is_ok() {
+            // A run that ended between opening and locking has given the file its final name: it is the output now.
+            if check_path(&file, partial).is_ok() {
                 // Another run may have come and gone since the first check.
                 if self.replace == Replace::Nothing && holds_rows(partial) {
                     return Err(in_the_way(partial));
@@ -226,17 +225,16 @@ fn in_the_way(partial: &Path) -> Error {
     .about(partial)
 }
 
-/// Whether a partial file exists and is not empty: a run that was killed as it started leaves an
-/// empty one.
+/// Whether a partial file exists and is not empty: a run that was killed as it started leaves an empty one.
 fn holds_rows(partial: &Path) -> bool {
     fs::metadata(partial).is_ok_and(|metadata| metadata.len() > 0)
 }
 
 /// The partial file cannot be opened.
 fn cannot_open(partial: &Path, error: io::Error) -> Error {
-    let not_ours = own_file::is_not_ours(&error);
+    let is_foreign = own_file::is_not_ours(&error);
     let cannot = Error::usage(format!("cannot write `{}`", partial.display())).because(error);
-    if not_ours {
+    if is_foreign {
         return cannot.hint(own_file::HINT);
     }
     cannot
@@ -244,8 +242,7 @@ fn cannot_open(partial: &Path, error: io::Error) -> Error {
 
 /// Takes the lock that a run has on its partial file as long as it lives.
 fn lock(file: &File, partial: &Path) -> Result<()> {
-    // Some network file systems have no locks: there, it has to be enough that the file was newly
-    // created.
+    // Some network file systems have no locks: there, only a newly created file is safe.
     match file.try_lock() {
         Err(TryLockError::WouldBlock) => Err(Error::busy(format!(
             "another run is writing `{}`",
@@ -284,13 +281,13 @@ fn follow(path: &Path) -> io::Result<PathBuf> {
 /// The path at the end of a chain of links, whatever is there.
 fn end_of_links(path: &Path) -> io::Result<PathBuf> {
     // The kernel's limit.
-    const MOST_LINKS: usize = 40;
-    let mut at = path.to_owned();
-    for _ in 0..MOST_LINKS {
-        let Ok(next) = fs::read_link(&at) else {
-            return Ok(at);
+    const MAX_LINKS: usize = 40;
+    let mut end = path.to_owned();
+    for _ in 0..MAX_LINKS {
+        let Ok(next) = fs::read_link(&end) else {
+            return Ok(end);
         };
-        at = at.parent().unwrap_or(Path::new("")).join(next);
+        end = end.parent().unwrap_or(Path::new("")).join(next);
     }
     Err(io::Error::other("too many links"))
 }
@@ -298,21 +295,19 @@ fn end_of_links(path: &Path) -> io::Result<PathBuf> {
 /// Whether two paths lead to the same regular file, also through links, or will once it exists.
 pub(crate) fn is_same_file(a: &Path, b: &Path) -> bool {
     // Two names for `/dev/null` do no harm.
-    let special = |path: &Path| fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
-    if special(a) || special(b) {
+    let is_special = |path: &Path| fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
+    if is_special(a) || is_special(b) {
         return false;
     }
-    let place = |path: &Path| {
+    let real = |path: &Path| {
         let path = follow(path).ok()?;
-        Some((
-            fs::canonicalize(directory_of(&path)).ok()?,
-            path.file_name()?.to_owned(),
-        ))
+        let directory = fs::canonicalize(directory_of(&path)).ok()?;
+        Some(directory.join(path.file_name()?))
     };
-    // Equal names also lead to one file where their directory does not exist yet.
+    // Equal names also lead to one file if their directory does not exist yet.
     a.components().eq(b.components())
         || FileId::at(a).is_some_and(|a| FileId::at(b) == Some(a))
-        || place(a).is_some_and(|a| place(b) == Some(a))
+        || real(a).is_some_and(|a| real(b) == Some(a))
 }
 
 /// What every SQLite database starts with: <https://www.sqlite.org/fileformat2.html#the_database_header>.
@@ -337,12 +332,12 @@ mod tests {
     #[test]
     fn what_replaces_a_private_file_is_never_readable_by_others() {
         const TIMES: usize = 200;
-        let place = tempfile::tempdir().unwrap();
-        let path = place.path().join("x");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("x");
         fs::write(&path, "old").unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         let (partial, over) = (partial_of(&path), AtomicBool::new(false));
-        let look = || {
+        let watch = || {
             let mut widest = 0;
             while !over.load(Ordering::Relaxed) {
                 let metadata = fs::metadata(&partial);
@@ -351,13 +346,13 @@ mod tests {
             widest
         };
         std::thread::scope(|scope| {
-            let looking = scope.spawn(look);
+            let watching = scope.spawn(watch);
             for _ in 0..TIMES {
                 let target = Target::new(&path, Replace::Whole).unwrap();
                 drop(target.open(Readers::EVERYBODY).unwrap());
             }
             over.store(true, Ordering::Relaxed);
-            assert_eq!(looking.join().unwrap() & !OWNER, 0);
+            assert_eq!(watching.join().unwrap() & !OWNER, 0);
         });
     }
 }

@@ -1,7 +1,4 @@
-//! Writing: dropping our columns gives back the input, and a failed write leaves only complete
-//! rows.
-
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+//! Writing: dropping the added columns gives back the input, and a failed write leaves only complete rows.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
@@ -128,11 +125,12 @@ fn write(batches: &[Vec<Row>], to: &Unsteady) -> Result<(), WriteError> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn dropping_our_cells_gives_back_every_byte(
+    fn dropping_the_added_cells_gives_back_every_byte(
         parts in prop::collection::vec(("[\r\n]{0,2}", "[^\r\n~]{1,12}", "(\r\n|\n|\r)"), 0..20),
         step in 1_usize..40,
     ) {
-        let parts: Vec<_> = { parts.iter() }
+        let parts: Vec<_> = parts
+            .iter()
             .map(|(before, content, end)| (before.as_str(), content.as_str(), end.as_str()))
             .collect();
         let to = Unsteady::new(step, 0, None);
@@ -141,7 +139,8 @@ proptest! {
         let header = b"\xef\xbb\xbfa,b,transaction_id,risk_score,decision\r\n";
         prop_assert!(output.starts_with(header));
         output.drain(..header.len());
-        let mut input: Vec<u8> = { parts.iter() }
+        let mut input: Vec<u8> = parts
+            .iter()
             .flat_map(|(before, content, end)| [*before, *content, *end].concat().into_bytes())
             .collect();
         input.extend_from_slice(b"\n\n");

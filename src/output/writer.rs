@@ -1,24 +1,20 @@
 //! Writes rows with their verdicts in input order: the output, the rejects and the changes.
 
-use super::csv::{CHANGE, CsvEncoder, DecisionChange, REJECT};
+use super::encoder::{CHANGE_COLUMNS, DecisionChange, REJECT_COLUMNS, RowEncoder};
 use super::file::{RowFiles, WriteError};
-use super::jsonl;
 use crate::analysis::{Drift, PastVerdict, RowTally};
 use crate::base::error::Result;
-use crate::layout::{Format, Layout};
+use crate::layout::Layout;
 use crate::row::{RawRow, RowNumber};
 use crate::row_state::{Row, RowState, earlier_verdict};
 use crate::verdict::{DecisionPolicy, Failure, Score, Verdict};
 
-/// Writes rows to the output, failed rows also to the rejects, and rows whose decision changed also
-/// to the changes.
+/// Writes rows to the output, failed rows also to the rejects, and rows whose decision changed also to the changes.
 pub struct Writer {
-    layout: Layout,
+    encoder: RowEncoder,
     /// Decides about earlier scores that have no decision, and knows where levels are.
     policy: DecisionPolicy,
     files: RowFiles,
-    csv: CsvEncoder,
-    heads: jsonl::MemberHeads,
     /// The comparison of decisions in these rows, since it was last taken.
     drift: Drift,
     /// The counts for a report, if there will be one.
@@ -28,26 +24,14 @@ pub struct Writer {
 impl Writer {
     /// A writer whose files start with the byte order mark and the header.
     pub fn new(layout: Layout, policy: DecisionPolicy, mut files: RowFiles) -> Self {
-        let csv = CsvEncoder::new(layout.format, layout.encoding);
-        let out = &mut files.output.buffer;
-        out.extend_from_slice(&layout.preamble);
-        if let Some(header) = &layout.header {
-            csv.header(out, header, &layout);
-            for (file, names) in [
-                (&mut files.rejects, &REJECT[..]),
-                (&mut files.changes, &CHANGE[..]),
-            ] {
-                if let Some(file) = file {
-                    csv.header_beside(&mut file.buffer, names, header, &layout);
-                }
-            }
-        }
+        let encoder = RowEncoder::new(layout);
+        encoder.start(&mut files.output.buffer);
+        encoder.start_beside(&mut files.rejects, &REJECT_COLUMNS);
+        encoder.start_beside(&mut files.changes, &CHANGE_COLUMNS);
         Self {
-            heads: jsonl::MemberHeads::new(&layout.columns),
-            layout,
+            encoder,
             policy,
             files,
-            csv,
             drift: Drift::default(),
             tally: None,
         }
@@ -70,13 +54,14 @@ impl Writer {
     /// The output, the rejects or the changes cannot be written.
     pub fn write(&mut self, rows: &[Row]) -> Result<(), WriteError> {
         let mut drift = Drift::default();
-        let only_decisions = self.layout.columns.only_decisions;
+        let only_decisions = self.encoder.layout.columns.only_decisions;
         for Row { number, raw, state } in rows {
             // A row without a verdict is left for a later run.
             let (verdict, old) = match state {
                 RowState::Done { verdict, old } => (verdict, old),
+                // It is written with what an earlier run wrote.
                 RowState::Passed => {
-                    self.pass(raw);
+                    self.encoder.row(self.files.output.row(), raw, None);
                     continue;
                 }
                 _ => continue,
@@ -86,18 +71,15 @@ impl Writer {
                 Verdict::Scored(..) => self.verdict_before(raw, old.as_ref()),
             };
             let before = past.as_ref().map(|past| past.decision);
+            let is_unchanged = match verdict {
+                Verdict::Failed(_) => only_decisions,
+                Verdict::Scored(_, now) => only_decisions && *now == before,
+            };
             let out = self.files.output.row();
-            match (verdict, self.layout.format) {
-                (Verdict::Failed(_), _) if only_decisions => out.extend_from_slice(&raw.bytes),
-                (Verdict::Scored(_, now), _) if only_decisions && *now == before => {
-                    out.extend_from_slice(&raw.bytes);
-                }
-                (_, Format::Delimited { .. }) => {
-                    self.csv.row(out, raw, Some(verdict), &self.layout);
-                }
-                (_, Format::Jsonl) => {
-                    jsonl::write_row(out, raw, Some(verdict), &self.layout, &self.heads);
-                }
+            if is_unchanged {
+                out.extend_from_slice(&raw.bytes);
+            } else {
+                self.encoder.row(out, raw, Some(verdict));
             }
             match verdict {
                 Verdict::Failed(failure) => {
@@ -127,37 +109,21 @@ impl Writer {
                 tally.count(score, decision, past.as_ref());
             }
         }
-        // Written right away: these rows are paid for, and the buffers of a killed program are
-        // lost.
+        // Written right away: these rows are paid for, and the buffers of a killed program are lost.
         self.files.output.write_out()?;
         self.drift.add(&drift);
         self.files.write_out_beside()
     }
 
-    /// Writes a row that is not asked for, with what an earlier run wrote.
-    fn pass(&mut self, raw: &RawRow) {
-        let out = self.files.output.row();
-        match self.layout.format {
-            Format::Delimited { .. } => self.csv.row(out, raw, None, &self.layout),
-            Format::Jsonl => jsonl::write_row(out, raw, None, &self.layout, &self.heads),
-        }
-    }
-
     fn reject(&mut self, number: RowNumber, row: &RawRow, failure: &Failure) {
         if let Some(rejects) = &mut self.files.rejects {
-            match self.layout.format {
-                Format::Delimited { .. } => self.csv.reject(rejects.row(), number, row, failure),
-                Format::Jsonl => jsonl::write_reject(rejects.row(), number, row, failure),
-            }
+            self.encoder.reject(rejects.row(), number, row, failure);
         }
     }
 
     fn change(&mut self, number: RowNumber, row: &RawRow, change: &DecisionChange<'_>) {
         if let Some(changes) = &mut self.files.changes {
-            match self.layout.format {
-                Format::Delimited { .. } => self.csv.change(changes.row(), number, row, change),
-                Format::Jsonl => jsonl::write_change(changes.row(), number, row, change),
-            }
+            self.encoder.change(changes.row(), number, row, change);
         }
     }
 
@@ -165,17 +131,17 @@ impl Writer {
     /// row's own, or else what today's policy makes of the `old` score in the ledger.
     fn verdict_before(&mut self, raw: &RawRow, old: Option<&Score>) -> Option<PastVerdict> {
         if let Some(past) = &mut self.files.past {
-            return past.find(&self.layout.value(raw.slice(raw.key)));
+            return past.find(&self.encoder.layout.value(raw.slice(raw.key)));
         }
         // Most files have no earlier verdicts, and must not be slowed down by those that do.
         if raw.scored_cells.is_empty() && old.is_none() {
             return None;
         }
-        // A row that is decided again and has no decision has none that could be guessed of its score.
-        let only_decisions = self.layout.columns.only_decisions;
+        // If only decisions are written, a row without one had none: it is not made up from its score.
+        let only_decisions = self.encoder.layout.columns.only_decisions;
         let thresholds = self.policy.thresholds().filter(|_| !only_decisions);
         let decide = |score: &Score| thresholds.map(|by| by.decide(score));
-        let (score, decision) = earlier_verdict(raw, &self.layout);
+        let (score, decision) = earlier_verdict(raw, &self.encoder.layout);
         // The earlier decision counts, whatever the thresholds were then: their change should show.
         match decision.or_else(|| decide(score.as_ref()?)) {
             Some(decision) => Some(PastVerdict { decision, score }),
@@ -201,7 +167,7 @@ impl Writer {
         self.files.output.buffer.extend_from_slice(trailer);
     }
 
-    /// Its files, once there are no more rows.
+    /// Its files, after the last row.
     pub fn into_files(self) -> RowFiles {
         self.files
     }
