@@ -429,7 +429,7 @@ fn no_header_yet(line: u64, file: &str) -> Error {
         "the header of {file} is not at its start: line {line} looks like it"
     ))
     .hint(format!(
-        "leave out what is above: `tail -n +{line} | rescore run - -o scored.csv`"
+        "leave out what is above: `tail -n +{line} FILE | rescore run - -o scored.csv`"
     ))
 }
 

@@ -190,7 +190,7 @@ fn what_is_no_file_of_rows_is_named_with_the_command_that_helps() {
             "a.csv",
             &[b"Export of users\n# today\n\n", header, row].concat()[..],
             "line 4 looks like it",
-            "`tail -n +4 'a.csv' |",
+            "`tail -n +4 FILE |",
         ),
         (
             "b.csv",
@@ -201,7 +201,7 @@ fn what_is_no_file_of_rows_is_named_with_the_command_that_helps() {
             ]
             .concat(),
             "line 2 looks like it",
-            "`tail -n +2 |",
+            "`tail -n +2 FILE |",
         ),
         (
             "c.jsonl",
@@ -231,9 +231,7 @@ fn what_is_no_file_of_rows_is_named_with_the_command_that_helps() {
     let titled = format!("# today\n{HEADER}\nA,a@x.org,::1,u\n");
     let place = Place::with("t.csv.gz", gzip(titled.as_bytes()));
     let packed = place.rescore("check t.csv.gz --no-ledger").done();
-    packed.exits(2).says("`tail -n +2 | rescore run -");
-    let piped = place.rescore("check --no-ledger").stdin(titled).done();
-    piped.exits(2).says("`tail -n +2 | rescore run -");
+    packed.exits(2).says("line 2 looks like it");
     let address = ["check", "s3://bucket/users.csv", "--no-ledger"];
     let done = Place::new().rescore(address).done();
     done.exits(2).says("pass it the output of `aws s3 cp`");
