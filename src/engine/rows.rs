@@ -22,13 +22,10 @@ use crate::ledger::{
 use crate::row::RowNumber;
 use crate::row_state::{Row, RowBatch, RowState};
 use crate::telemetry::event::{Event, Origin};
-use crate::verdict::{Reason, Resolution, Verdict};
+use crate::verdict::{Reason, Verdict};
 
 /// At most this many new requests per claim batch. Repeated claims may double it.
 const MAX_CLAIM_BATCH: usize = 256;
-/// Requests that have failed and are remembered, until all are forgotten: more of them are an outage, and hardly any has an equal
-/// row soon after it.
-const MAX_FAILED: usize = 4_096;
 /// Over how long calls are counted, to tell how many start while requests are being claimed. Calls that wait for a slow service
 /// start together, and are spread over this time.
 const COUNTED: Duration = Duration::from_millis(100);
@@ -43,8 +40,6 @@ pub(super) struct Rows<'a, S> {
     pub(super) window: RowWindow,
     /// Requests that are out, each with the rows that wait for the same answer.
     out: ByRequest<Vec<RowNumber>>,
-    /// Rows whose calls have failed: if an equal row's call brings a verdict before they are written, it is theirs as well.
-    failed: ByRequest<Vec<RowNumber>>,
     /// Rows that wait for their calls: those whose requests are claimed, then those whose requests are being claimed, then those
     /// whose requests are claimed next.
     calls: VecDeque<RowCall>,
@@ -75,7 +70,6 @@ impl<'a, S> Rows<'a, S> {
             engine,
             window: RowWindow::new(size, time),
             out: ByRequest::default(),
-            failed: ByRequest::default(),
             calls: VecDeque::new(),
             claimed: 0,
             claiming: 0,
@@ -341,7 +335,7 @@ impl<'a, S> Rows<'a, S> {
                 *old = found.old;
             }
             if let Some(known) = found.known {
-                let (_, same) = self.take_same(row);
+                let same = self.take_same(row);
                 self.finish_known(row, same, (known, origin))?;
             }
         }
@@ -358,18 +352,7 @@ impl<'a, S> Rows<'a, S> {
             return self.finish_uncalled(row);
         }
         let has_failed = matches!(verdict, Some(Verdict::Failed(_)));
-        let (key, same) = self.take_same(row);
-        match (key, &verdict) {
-            (Some(key), Some(Verdict::Failed(_))) => {
-                if self.failed.len() >= MAX_FAILED {
-                    self.failed.clear();
-                }
-                let rows = self.failed.entry(key).or_default();
-                rows.extend(same.iter().copied().chain([row]));
-            }
-            (Some(key), Some(verdict)) => self.replace_failures(key, verdict),
-            _ => {}
-        }
+        let same = self.take_same(row);
         for same in same {
             self.finish(same, verdict.clone(), Origin::Duplicate);
         }
@@ -378,31 +361,6 @@ impl<'a, S> Rows<'a, S> {
             Some(stop) => Err(stop),
             None if has_failed => self.engine.check_failures(),
             None => Ok(()),
-        }
-    }
-
-    /// Rows that have failed with this request, and are not written yet, get the verdict that an equal row has now.
-    fn replace_failures(&mut self, key: RequestKey, verdict: &Verdict) {
-        let Some(rows) = self.failed.remove(&key) else {
-            return;
-        };
-        for row in rows {
-            let reason = match self.window.state(row) {
-                Some(RowState::Done {
-                    verdict: Verdict::Failed(failure),
-                    ..
-                }) => failure.reason,
-                _ => continue,
-            };
-            if let Resolution::Scored(decision) = verdict.outline()
-                && self.window.set_verdict(row, Some(verdict.clone()))
-            {
-                self.emit(Event::FailureReplaced {
-                    row,
-                    reason,
-                    decision,
-                });
-            }
         }
     }
 
@@ -431,7 +389,7 @@ impl<'a, S> Rows<'a, S> {
 
     /// No call is left for a row: it gets the answer that is too old, or none, and so do those that wait for the same answer.
     fn finish_uncalled(&mut self, row: RowNumber) -> Result<(), Stop> {
-        let (_, same) = self.take_same(row);
+        let same = self.take_same(row);
         let old = match self.window.state(row) {
             Some(RowState::Out { old, .. }) => old.take(),
             _ => None,
@@ -472,14 +430,14 @@ impl<'a, S> Rows<'a, S> {
         Ok(())
     }
 
-    /// Takes the request of a row that is out, and the rows that wait for the same answer.
-    fn take_same(&mut self, row: RowNumber) -> (Option<RequestKey>, Vec<RowNumber>) {
+    /// Takes the rows that wait for the same answer as a row that is out.
+    fn take_same(&mut self, row: RowNumber) -> Vec<RowNumber> {
         let key = match self.window.state(row) {
             Some(RowState::Out { key, .. }) => key.take(),
             _ => None,
         };
         let same = key.and_then(|key| self.out.remove(&key));
-        (key, same.unwrap_or_default())
+        same.unwrap_or_default()
     }
 
     /// A row that is not asked for is ready to be written as it is.

@@ -62,7 +62,6 @@ fn is_logged(event: &Event) -> bool {
         | Event::RowsTaken { .. }
         | Event::AttemptBegan { .. }
         | Event::RowResolved { .. }
-        | Event::FailureReplaced { .. }
         | Event::RowPassed(_)
         | Event::RowLeft(_)
         | Event::RowsWritten { .. }

@@ -14,7 +14,7 @@ use crate::base::error::{Exit, Signal};
 use crate::base::money::Money;
 use crate::base::numbers::seconds;
 use crate::row::RowNumber;
-use crate::verdict::{Decision, Reason, Resolution};
+use crate::verdict::{Reason, Resolution};
 
 /// One thing that happened.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -190,15 +190,6 @@ pub(crate) enum Event {
         resolution: Resolution,
         /// Where the verdict comes from.
         origin: Origin,
-    },
-    /// A row whose call had failed, and that is not written yet, gets the verdict that an equal row's call brought.
-    FailureReplaced {
-        /// The row.
-        row: RowNumber,
-        /// Why it had failed.
-        reason: Reason,
-        /// The new decision.
-        decision: Option<Decision>,
     },
     /// A row is not asked for, and is written as it is.
     RowPassed(RowNumber),

@@ -178,20 +178,6 @@ impl Counts {
                 resolution,
                 origin,
             } => self.row_resolved(at, *row, *resolution, *origin),
-            Event::FailureReplaced {
-                row,
-                reason,
-                decision,
-            } => {
-                self.failed.rows = self.failed.rows.saturating_sub(1);
-                for reasons in [&mut self.failed.reasons, &mut self.state.newly_failed] {
-                    if let Some(rows) = reasons.get_mut(reason) {
-                        *rows = rows.saturating_sub(1);
-                    }
-                    reasons.retain(|_, rows| *rows > 0);
-                }
-                self.row_scored(*row, *decision, Origin::Duplicate);
-            }
             Event::RowPassed(_) => {
                 self.rows.resolved += 1;
                 self.rows.left = self.rows.left.saturating_sub(1);
