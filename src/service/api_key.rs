@@ -128,20 +128,6 @@ pub(super) fn unquoted(setting: &str) -> &str {
     inner('"').or_else(|| inner('\'')).unwrap_or(setting)
 }
 
-/// The variables of ours whose values are taken out of quotes.
-const UNQUOTED: [&str; 4] = ["API_KEY", "BASE_URL", "FREE_BASE_URL", "SERVICE_ID"];
-
-/// A warning if one of these variables has quotes around its value.
-pub(crate) fn quotes_in_variables() -> Option<String> {
-    let mut names = UNQUOTED.map(|name| format!("RESCORE_{name}")).to_vec();
-    names.retain(|name| {
-        let value = std::env::var(name).unwrap_or_default();
-        unquoted(value.trim()) != value.trim()
-    });
-    let words = "are left out; in a file of variables, `docker` keeps them";
-    (!names.is_empty()).then(|| format!("the quotes around {} {words}", names.join(", ")))
-}
-
 /// The error for a key at `place` with characters that API keys never have.
 pub(crate) fn unusable_key(place: &str) -> Error {
     Error::usage(format!(

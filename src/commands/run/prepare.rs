@@ -29,7 +29,6 @@ use crate::pace::{Gate, PaceLimits};
 use crate::sandbox::{Sandbox, SandboxPlan, SandboxSettings};
 use crate::service::{
     Account, Client, ClientSettings, Endpoint, KeyFile, Plan, SANDBOX_ID, Service as _, ServiceId,
-    quotes_in_variables,
 };
 use crate::telemetry::pace::Limit;
 
@@ -115,7 +114,7 @@ pub(super) fn prepare(config: RunConfig, record: &RecordFailure) -> Result<(Prep
     let start = Start {
         gate: gate(config.pace, concurrency, ledger.as_ref()),
         stops: tokio::sync::mpsc::unbounded_channel(),
-        warnings: [quotes_in_variables(), readable_key, fewer, unused, unclear]
+        warnings: [readable_key, fewer, unused, unclear]
             .into_iter()
             .flatten()
             .collect(),
