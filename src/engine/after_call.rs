@@ -399,7 +399,6 @@ impl<S: Service> Engine<S> {
                     _ => stop,
                 });
             }
-            Reaction::Warn(rows) => self.events.emit(Event::ManyRefused { rows }),
             Reaction::Continue => {}
         }
         Ok(Next::GiveUp)

@@ -358,9 +358,6 @@ impl Notices {
                 let rows = rows.map(|(file, row)| self.named(file, row)).join(" and ");
                 format!("two different users got the same transaction id, in {rows}: {MIXED_UP}")
             }
-            Event::ManyRefused { rows } => format!(
-                "the service has rejected {rows} consecutive rows; the rejects file says why"
-            ),
             Event::ScoreBelowZero { row } => format!(
                 "{} got a score below 0, which is decided like any low score: check that the service does not mean \"no score\" by it",
                 self.named(counts.state.file, *row)

@@ -31,8 +31,6 @@ pub(crate) enum AnsweredBy {
 pub(crate) enum Reaction {
     /// Only the row fails.
     Continue,
-    /// A warning: this many rows in a row were refused.
-    Warn(u32),
     /// The run stops: this many rows in a row had no verdict.
     Stop(u32),
 }
@@ -42,7 +40,7 @@ pub(crate) enum Reaction {
 /// are a revoked key.
 pub(crate) const AT_START: u32 = 3;
 /// Useless answers in a row that stop the run later, all of them billed: a maintenance page stays longer than that, a bad
-/// part of a file is shorter. This number of refused rows in a row brings a warning: they may cost nothing.
+/// part of a file is shorter.
 pub(crate) const LATER: u32 = 20;
 /// Refused rows in a row that stop the run, also if the service gave verdicts before: a service that has started to refuse
 /// everybody would be sent the whole file. A file may well have some tens of bad rows in a row.
@@ -65,7 +63,6 @@ pub(crate) struct GiveUpPolicy {
     useless: u32,
     refused: u32,
     forbidden: u32,
-    warned: bool,
 }
 
 impl GiveUpPolicy {
@@ -152,7 +149,7 @@ impl GiveUpPolicy {
         self.known && by == AnsweredBy::Service
     }
 
-    fn without_verdict(&mut self, by: AnsweredBy) -> Reaction {
+    const fn without_verdict(&self, by: AnsweredBy) -> Reaction {
         let (rows, most) = match by {
             _ if self.refused >= MOST_REFUSED => (self.refused, MOST_REFUSED),
             _ if self.verdicts => (self.useless, LATER),
@@ -161,9 +158,6 @@ impl GiveUpPolicy {
         };
         if rows >= most && !self.keep_going {
             return Reaction::Stop(rows);
-        }
-        if self.refused >= LATER && !std::mem::replace(&mut self.warned, true) {
-            return Reaction::Warn(self.refused);
         }
         Reaction::Continue
     }
@@ -241,14 +235,6 @@ mod tests {
             }
         }
         assert_eq!(policy.react(REFUSED), Reaction::Stop(100));
-    }
-
-    #[test]
-    fn twenty_refused_rows_bring_one_warning() {
-        let mut policy = GiveUpPolicy::default();
-        policy.verdict();
-        let mut warnings = (1..=99).filter(|_| policy.react(REFUSED) == Reaction::Warn(20));
-        assert_eq!((warnings.next(), warnings.next()), (Some(20), None));
     }
 
     #[test]

@@ -137,11 +137,6 @@ pub(crate) enum Event {
     PaceChanged(PaceChange),
     /// The run read a different API key from its file, and continues with it.
     KeyRenewed,
-    /// The service has refused this many rows in a row.
-    ManyRefused {
-        /// How many.
-        rows: u32,
-    },
     /// An answer has a score below zero; only the first time.
     ScoreBelowZero {
         /// The row.

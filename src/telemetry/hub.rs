@@ -194,9 +194,7 @@ impl Counts {
                     self.cancelled = Some(*reason);
                 }
             }
-            Event::ManyRefused { .. }
-            | Event::ScoreBelowZero { .. }
-            | Event::FieldsAbsent { .. } => {}
+            Event::ScoreBelowZero { .. } | Event::FieldsAbsent { .. } => {}
         }
     }
 
