@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
-use super::numbers::{count, counted, named, one_line, parts, some_path, time, verdicts};
+use super::numbers::{count, counted, named, one_line, parts, some_path, verdicts};
 use super::summary_text::{drift_lines, undecided};
 use crate::analysis::{CountedRows, DecisionCounts, Drift, ThresholdPair, WhatIf};
 use crate::base::error::Exit;
-use crate::base::numbers::{percent_of, seconds};
+use crate::base::numbers::{percent_of, seconds, time};
 use crate::base::text::shown;
 use crate::row::RowNumber;
 use crate::verdict::{Reason, Thresholds};

@@ -5,7 +5,6 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::io;
-use std::mem;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
@@ -17,8 +16,7 @@ use crate::base::error::{Exit, system_words};
 use crate::base::money::Money;
 use crate::base::own_file::{self, Readers};
 use crate::base::text::shown;
-use crate::telemetry::counts::{Cost, Counts};
-use crate::telemetry::hub::Events;
+use crate::telemetry::counts::{Cost, Counts, Events};
 
 const fn number(number: u64) -> f64 {
     number as f64
@@ -175,8 +173,9 @@ fn write(file: &MetricsFile, events: &Events, ended: &Receiver<Exit>) {
         let counts = events.with_counts(|counts| counts.as_of(now, tariff));
         if let Err(error) = file.write(&counts, end)
             // The rows matter more. Once is enough: the next attempt is only seconds away.
-            && !mem::replace(&mut warned, true)
+            && !warned
         {
+            warned = true;
             let (path, why) = (shown(&file.path), system_words(&error));
             warn(&format!("cannot write the metrics to `{path}`: {why}"));
         }

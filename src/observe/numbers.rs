@@ -10,8 +10,7 @@ use jiff::{Timestamp, Zoned};
 use serde::{Serialize, Serializer};
 
 use crate::analysis::{CountedRows, DecisionCounts};
-use crate::base::numbers::grouped;
-pub(crate) use crate::base::numbers::time;
+use crate::base::numbers::{grouped, time};
 use crate::raw_json::escape_unsafe;
 use crate::telemetry::pace::Limit;
 
@@ -153,7 +152,7 @@ pub(crate) fn named(named: &CountedRows) -> Option<String> {
 }
 
 /// A time in whole seconds, rounded up: a countdown with tenths only flickers.
-pub(super) fn whole_seconds(length: Duration) -> String {
+pub(crate) fn whole_seconds(length: Duration) -> String {
     let seconds = length.as_millis().div_ceil(1000);
     let seconds = Duration::from_secs(seconds.try_into().unwrap_or(u64::MAX));
     if seconds.as_secs() < 10 {

@@ -9,8 +9,7 @@ use serde::Serialize;
 use super::numbers::{at_a_time, counted, per_time, whole_seconds};
 use super::summary::RunIdentity;
 use crate::base::numbers::{rounded, seconds};
-use crate::telemetry::counts::{Counts, OngoingOutage};
-use crate::telemetry::hub::Events;
+use crate::telemetry::counts::{Counts, Events, OngoingOutage};
 use crate::telemetry::pace::{Pace, Pause, Search};
 
 /// The facts about a run that are no counts.
@@ -281,7 +280,7 @@ fn rate(pace: Pace, reached: Option<f64>) -> Vec<String> {
     }
     let why = format!("{now}, {}", pace.search.words());
     match (pace.search, pace.limit.map(limit)) {
-        (Search::Holding, Some(found)) => vec![found, now],
+        (Search::Plateau, Some(found)) => vec![found, now],
         (_, found) => [why].into_iter().chain(found).collect(),
     }
 }
@@ -380,7 +379,7 @@ mod tests {
     const PACE: Pace = Pace {
         rate: Some(48.0),
         in_flight: 16,
-        search: Search::Holding,
+        search: Search::Plateau,
         limit: Some(50.0),
         limit_in_flight: Some(16),
         headers: Hint::Silent,
@@ -438,7 +437,7 @@ mod tests {
         let reasons =
             |counts: &Counts, now| wait_reasons(counts, second(now), None, 64, TIMEOUT, None);
         let (row, again) = (RowNumber::FIRST, None);
-        counts.apply(second(3), &Event::AttemptBegan { row, again });
+        counts.apply(second(3), &Event::CallBegan { row, again });
         assert!(reasons(&counts, 4).is_empty());
         let silent = "no answer to the first call for 12 s (limit 30 s)";
         assert_eq!(reasons(&counts, 15), [silent]);

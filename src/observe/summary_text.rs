@@ -5,14 +5,12 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
-use super::numbers::{
-    answers, count, counted, day, named, parts, per_time, rate, time, times, verdicts,
-};
+use super::numbers::{answers, count, counted, day, named, parts, per_time, rate, times, verdicts};
 use super::progress::MIXED_UP;
 use super::snapshot::{REFUSED_AT_ANY, limit, limit_in_flight};
 use super::summary::{FileState, FileSummary, LedgerLeft, RunSummary, SizedFile};
 use crate::analysis::{CountedRows, Drift};
-use crate::base::numbers::{AGED_DAYS, percent_of};
+use crate::base::numbers::{AGED_DAYS, percent_of, time};
 use crate::base::text::{printable, shown};
 use crate::telemetry::counts::{Cost, Counts};
 use crate::telemetry::event::CancelReason;

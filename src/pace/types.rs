@@ -15,8 +15,8 @@ pub struct PaceLimits {
     pub rate: Rate,
     /// The most calls in flight.
     pub in_flight: NonZeroUsize,
-    /// The limit that an earlier run found. It is ignored where the user allows less.
-    pub known: Limit,
+    /// The limit that an earlier run found. It is ignored if the user allows less.
+    pub remembered: Limit,
     /// How long to wait for a service that accepts nothing, whether it refuses calls or is down.
     pub max_wait: Duration,
 }
@@ -55,12 +55,12 @@ pub(super) struct Call {
     pub(super) began: Duration,
     /// Its number in the run, from 1.
     pub(super) number: u64,
-    /// How many calls were in flight when it started, with it; where workers share a pace, those of all.
+    /// How many calls were in flight when it started, with it; if peers share the pace, those of all.
     pub(super) level: u32,
-    /// When the pace had last been cut, in seconds: what a later cut was about says nothing about it.
-    pub(super) cut_at: f64,
-    /// Whether it finds out if a service that is down is back.
-    pub(super) probe: bool,
+    /// When the pace had last been decreased, in seconds: what led to a later decrease says nothing about this call.
+    pub(super) decreased_at: f64,
+    /// It is a probe that finds out whether a service that is down is back.
+    pub(super) in_outage: bool,
 }
 
 /// Whether a call may start.
@@ -85,7 +85,7 @@ pub(crate) enum PaceEvent {
     Down {
         /// For how long it has been down.
         lasted: Duration,
-        /// How long until the next single call.
+        /// How long until the next probe.
         next: Duration,
     },
     /// The service is back.
@@ -93,6 +93,20 @@ pub(crate) enum PaceEvent {
         /// For how long it was down.
         lasted: Duration,
     },
+}
+
+/// The timer's resolution. A call may be late by this much, and then the next one may be early by as much: otherwise only
+/// 93 % of 80/s are reached. More would be refused by a service that allows no two calls closer together than its rate.
+pub(super) const TICK: Duration = Duration::from_millis(1);
+
+/// A number of calls, rounded down.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "it is positive, and a larger number means no limit"
+)]
+pub(super) const fn whole(calls: f64) -> u32 {
+    calls as u32
 }
 
 /// The most calls that may start in a time.

@@ -122,7 +122,7 @@ pub(crate) fn check_key(key: &str, place: &str) -> Result<Secret> {
 /// What an `Authorization` header has before a key.
 const BEARER: &str = "bearer ";
 
-/// A setting without the quotes around it: some programs, such as `docker` with a file of variables, leave them in.
+/// A setting without quotes around it: some programs, such as `docker` with a file of variables, keep them.
 pub(super) fn unquoted(setting: &str) -> &str {
     let inner = |quote| setting.strip_prefix(quote)?.strip_suffix(quote);
     inner('"').or_else(|| inner('\'')).unwrap_or(setting)

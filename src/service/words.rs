@@ -7,7 +7,7 @@
 use serde_json::Value;
 
 use super::api_key::ApiKeys;
-use super::exchange::{Reply, SentRequest};
+use super::client::{Reply, SentRequest};
 use crate::base::redact::Hidden;
 use crate::base::secret::Secret;
 use crate::base::text::printable;
@@ -28,12 +28,13 @@ impl ApiKeys {
         // This is asked for each row, and only escapes can hide a key in a cell.
         let escaped = text.contains('\\');
         keys.any(|key| {
-            key.len() >= SHORTEST_KEY && (text.contains(key) || (escaped && self.show_in(text)))
+            key.len() >= SHORTEST_KEY
+                && (text.contains(key) || (escaped && self.any_form_is_in(text)))
         })
     }
 
     /// Whether any form of a key is in the words, or half of one.
-    fn show_in(&self, words: &str) -> bool {
+    fn any_form_is_in(&self, words: &str) -> bool {
         let mut hidden = Hidden::default();
         for key in &*self.0 {
             hidden.add_key(key.expose());
@@ -44,13 +45,13 @@ impl ApiKeys {
 
 impl SentRequest {
     /// Whether any form of a key is in the words: these are not shown to anybody.
-    pub(super) fn key_shows_in(&self, words: &str) -> bool {
-        self.api_keys.show_in(words)
+    pub(super) fn key_is_in(&self, words: &str) -> bool {
+        self.api_keys.any_form_is_in(words)
     }
 
     /// Whether any form of a key is in the words, or a part of what was sent about a person: these are shown where the row is
     /// as well, in the rejects file.
-    pub(super) fn anything_shows_in(&self, words: &str) -> bool {
+    pub(super) fn anything_is_in(&self, words: &str) -> bool {
         let mut hidden = Hidden::default();
         let sent = serde_json::from_slice::<Value>(&self.body).unwrap_or_default();
         for name in ["name", "email", "phone", "ip"] {
@@ -58,7 +59,7 @@ impl SentRequest {
         }
         let user_agent = sent.get("user_agent").and_then(Value::as_str);
         hidden.add_whole(user_agent.unwrap_or_default());
-        self.key_shows_in(words) || hidden.is_in(words)
+        self.key_is_in(words) || hidden.is_in(words)
     }
 }
 
@@ -232,11 +233,11 @@ mod tests {
         ] {
             let reply = reply(422, body.as_bytes());
             assert_eq!(
-                said(&reply, SentRequest::anything_shows_in),
+                said(&reply, SentRequest::anything_is_in),
                 format!("422 Unprocessable Entity{shown}")
             );
             let whole = "422 Unprocessable Entity: `bad name Jané Doe of ::1`";
-            assert_eq!(said(&reply, SentRequest::key_shows_in), whole);
+            assert_eq!(said(&reply, SentRequest::key_is_in), whole);
         }
     }
 
@@ -257,12 +258,12 @@ mod tests {
             (secret.as_bytes(), "text, 27 bytes", true),
         ] {
             let expected = format!("422 Unprocessable Entity ({kind})");
-            assert_eq!(said(&reply(422, body), SentRequest::key_shows_in), expected);
+            assert_eq!(said(&reply(422, body), SentRequest::key_is_in), expected);
             assert_eq!(described(&reply(422, body)), expected);
             assert_eq!(is_page(body), page, "{kind}");
         }
         assert_eq!(
-            said(&reply(502, b" \r\n"), SentRequest::key_shows_in),
+            said(&reply(502, b" \r\n"), SentRequest::key_is_in),
             "502 Bad Gateway"
         );
         for (body, why) in [

@@ -105,9 +105,11 @@ pub(crate) enum Search {
     /// Calls have been refused: the pace closes in on the limit.
     ClosingIn,
     /// The pace stays just below the limit.
-    Holding,
+    #[serde(rename = "holding")]
+    Plateau,
     /// The search tries whether the service accepts more by now.
-    Looking,
+    #[serde(rename = "looking")]
+    ProbingUp,
 }
 
 impl Search {
@@ -116,8 +118,8 @@ impl Search {
         match self {
             Self::Growing => "growing until calls are throttled",
             Self::ClosingIn => "closing in on the limit",
-            Self::Holding => "just below the limit",
-            Self::Looking => "trying whether more is accepted by now",
+            Self::Plateau => "just below the limit",
+            Self::ProbingUp => "trying whether more is accepted by now",
         }
     }
 }

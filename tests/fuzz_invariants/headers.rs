@@ -55,7 +55,7 @@ fn allow(allowance: Allowance) {
     let bounds = PaceLimits {
         rate: Rate::Auto,
         in_flight: NonZeroUsize::MIN,
-        known: Limit {
+        remembered: Limit {
             rate: None,
             in_flight: None,
         },

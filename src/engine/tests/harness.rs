@@ -10,16 +10,15 @@ pub(super) use tokio::sync::mpsc;
 pub(super) use tokio::time::{Instant, sleep, sleep_until};
 
 pub(super) use crate::base::error::{Error, Exit};
-pub(super) use crate::engine::parts::{RowCall, ScoredRow};
+pub(super) use crate::engine::after_call::RowCall;
+pub(super) use crate::engine::call::ScoredRow;
 pub(super) use crate::engine::{Engine, Fixture, Read, Stop, WindowSize, Write, run};
 pub(super) use crate::pace::Rate;
 pub(super) use crate::row::RowNumber;
 pub(super) use crate::row_state::{Row, RowBatch, RowState};
-pub(super) use crate::service::KeyRenewal;
 pub(super) use crate::service::scripted::{Scripted, ScriptedResult, Step};
-pub(super) use crate::telemetry::counts::Counts;
+pub(super) use crate::telemetry::counts::{Counts, Events, Observer};
 pub(super) use crate::telemetry::event::{CancelReason, Event, InputEnd};
-pub(super) use crate::telemetry::hub::{Events, Observer};
 pub(super) use crate::telemetry::pace::Limit;
 pub(super) use crate::verdict::{Failure, Reason, Verdict};
 

@@ -1,10 +1,10 @@
 //! A pace that runs share: the server keeps its row by the rules that the simulator tries.
 
 use crate::ledger::tests::postgres::pace_row;
-use crate::pace::simulator::shared::exchanges;
+use crate::pace::simulator::contract::exchanges;
 
 #[test]
-fn the_server_answers_workers_that_share_a_pace_as_the_simulator_does() {
+fn the_server_answers_runs_that_share_a_pace_as_the_simulator_does() {
     let Some(mut row) = pace_row() else {
         return;
     };
