@@ -42,7 +42,7 @@ pub(super) struct RowHistory {
     pub(super) retries: Retries,
     /// Its calls that were refused because they were too many.
     pub(super) refusals: RowRefusals,
-    /// Its calls that a connection did not take because it ended in order, or whose streams were refused.
+    /// Its calls that a connection did not take because it ended in order or refused their streams.
     pub(super) left_out: u32,
     /// Why its next call is a retry, if it is one.
     pub(super) again: Option<RetryCause>,
@@ -54,13 +54,13 @@ pub(super) struct RowHistory {
 
 /// If a call fails this much later than its time limit, this process or its machine stood still: a timer is never that late
 /// otherwise.
-const STOOD_STILL: Duration = Duration::from_secs(1);
+const MAX_TIMER_DELAY: Duration = Duration::from_secs(1);
 /// How soon a service that cannot be reached at the start is tried again, until that looks like an outage.
 const RETRY_AT_START: Duration = Duration::from_millis(500);
 
 /// How long a service that answers may fail over the remaining rows before they are blamed: most restarts are over by then. At
 /// most half of the run's patience, so that the rows are blamed before that ends.
-const RESTART: Duration = Duration::from_secs(5 * 60);
+const RESTART_TIME: Duration = Duration::from_secs(5 * 60);
 
 /// A connection that ends in order leaves a row out once, or twice. After this number the row is not unlucky, but the service
 /// takes no calls: it counts as one that cannot be reached.
@@ -72,8 +72,8 @@ const MOST_LEFT_OUT: u32 = 8;
     reason = "there is one for each call, which nearly always is the large one"
 )]
 pub(super) enum AfterCall {
-    /// The row has ended, with its verdict once what is to be stored is durable, or left for a later run. With a stop, the run
-    /// ends as well.
+    /// The row has ended: with its verdict, once `stored` is durable, or left for a later run. With a stop, the run ends as
+    /// well.
     End {
         verdict: Option<Verdict>,
         stored: Option<PaidResult>,
@@ -193,7 +193,7 @@ impl<S: Service> Engine<S> {
         took: Duration,
     ) -> CallSignal {
         let is_repeat = history.retries.has_failed;
-        let stood_still = took > self.service.longest_call().saturating_add(STOOD_STILL);
+        let stood_still = took > self.service.longest_call().saturating_add(MAX_TIMER_DELAY);
         match classified {
             // The service may have answered long ago.
             Classified::Failed(_) if stood_still && !is_probe => CallSignal::Abandoned,
@@ -264,7 +264,7 @@ impl<S: Service> Engine<S> {
         }
     }
 
-    /// What a good answer means for the run. Why it must stop, if it must.
+    /// What a good answer means for the run. Returns why the run must stop, if it must.
     fn answered(
         &self,
         call: &RowCall,
@@ -334,7 +334,7 @@ impl<S: Service> Engine<S> {
         let refusals = &history.refusals;
         if least.is_some() && refusals.are_not_chance() {
             report(AfterCallKind::GiveUp);
-            let fault = Fault::throttled(refusals.times(), call.status);
+            let fault = Fault::throttled(refusals.times, call.status);
             return AfterCall::fail(fault, None);
         }
         let wait = refusals.wait(least, self.gate.fraction());
@@ -396,7 +396,7 @@ impl<S: Service> Engine<S> {
         {
             return Err(stop(Trouble::HostNotFound, rows));
         }
-        // Nothing was ever sent: the service is waited for as one that goes down later, and the row has not been tried.
+        // Nothing was ever sent: the run waits for the service as if it had gone down later, and the row has not been tried.
         if fault.health == Health::NotConnected && !state.give_up.has_verdicts {
             return Ok(AfterCallKind::Again(RETRY_AT_START));
         }
@@ -449,7 +449,7 @@ impl<S: Service> Engine<S> {
             let failing = lasted.saturating_sub(*since.get_or_insert(lasted));
             let is_one_of_the_last =
                 retries.has_failed && self.gate.fresh_rows() == FreshRows::None;
-            let longest = RESTART.min(self.rules.max_wait / 2);
+            let longest = RESTART_TIME.min(self.rules.max_wait / 2);
             if is_one_of_the_last
                 && !lasted.is_zero()
                 && failing >= longest

@@ -42,7 +42,8 @@ impl<S: Service> Engine<S> {
                 ..RowHistory::default()
             };
             let (verdict, stop) = self.call_until_done(&mut call, &mut history, permit).await;
-            // Another run may ask for what has no answer. If one of its calls may have been billed, the next one counts that.
+            // Another run may call for a request without an answer. If a call of this row may have been billed, the other call
+            // counts that.
             if !history.is_called {
                 self.ledger.end_call(call.key, Unanswered::NotMade);
             }
@@ -115,7 +116,7 @@ impl<S: Service> Engine<S> {
                         return end;
                     }
                 }
-                let is_first = !history.retries.has_failed && history.refusals.times() == 0;
+                let is_first = !history.retries.has_failed && history.refusals.times == 0;
                 let next = if is_first {
                     self.gate.permit().await
                 } else {

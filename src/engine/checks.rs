@@ -19,12 +19,12 @@ use crate::telemetry::event::Event;
 use crate::verdict::{Answer, TransactionId};
 
 /// This many ids are remembered, in about 400 KiB, and then all are forgotten. A broken cache repeats itself sooner.
-const REMEMBERED: usize = 8_192;
+const MAX_REMEMBERED: usize = 8_192;
 /// A service may repeat an id by accident, but not for this number of different requests: then the answers are mixed up.
 const MIXED_UP: u32 = 20;
 /// Answers that are checked for fields. A field that none of them has is hardly one of the service's: a misspelt pointer
 /// would leave its column empty to the end of a paid file.
-const FIRST: u32 = 100;
+const MIN_ANSWERS: u32 = 100;
 
 /// The answers so far.
 #[derive(Debug)]
@@ -41,16 +41,16 @@ pub(super) struct AnswerChecks {
     answers: u32,
     /// A score below zero was reported.
     below_zero: bool,
-    /// The requests whose answers had one id, by fingerprint: the last ones.
+    /// The last requests whose answers had an earlier id, by fingerprint.
     repeated: Vec<i64>,
-    /// One id came so often that no answer is trusted whose id has repeated.
+    /// One id came so often that no answer with a repeated id is trusted.
     is_mixed_up: bool,
 }
 
 /// The ids of the last answers, as hashes.
 type Transactions = HashMap<u64, FirstUse, RandomState>;
 
-/// The row that an id came with first, and what that row asked.
+/// The row with which an id came first, and its request.
 #[derive(Debug, Clone, Copy)]
 struct FirstUse {
     file: u64,
@@ -118,7 +118,7 @@ impl AnswerChecks {
                 first: first.row,
                 first_file: first.file,
             });
-            let surplus = self.repeated.len().saturating_sub(REMEMBERED);
+            let surplus = self.repeated.len().saturating_sub(MAX_REMEMBERED);
             self.repeated.drain(..surplus);
             self.repeated.extend([first.request, request]);
             self.is_mixed_up |= first.others + 1 == MIXED_UP;
@@ -149,7 +149,7 @@ impl AnswerChecks {
         self.last = body.clone();
         let is_missing = |at: usize| !matches!(answer.captured.get(at), Some(Some(_)));
         self.missing.retain(|(at, _)| is_missing(*at));
-        if self.answers < FIRST {
+        if self.answers < MIN_ANSWERS {
             return None;
         }
         self.end()
@@ -185,7 +185,7 @@ fn note(transactions: &mut Transactions, id: &TransactionId, this: FirstUse) -> 
         first.others += 1;
         return Some(*first);
     }
-    if transactions.len() == REMEMBERED {
+    if transactions.len() == MAX_REMEMBERED {
         transactions.clear();
     }
     transactions.insert(id, this);
@@ -226,9 +226,9 @@ mod tests {
         ] {
             assert_eq!(noted(&mut transactions, text, request), others);
         }
-        for number in 0..3 * REMEMBERED {
+        for number in 0..3 * MAX_REMEMBERED {
             noted(&mut transactions, &format!("u-{number}"), 1);
-            assert!(transactions.len() <= REMEMBERED, "ids fill the memory");
+            assert!(transactions.len() <= MAX_REMEMBERED, "ids fill the memory");
         }
     }
 
@@ -244,7 +244,7 @@ mod tests {
         };
         // How many answers there are, and which field has the level.
         for (answers, level, reported, at_the_end) in [
-            (3 * FIRST, 1, missing(FIRST, true), None),
+            (3 * MIN_ANSWERS, 1, missing(MIN_ANSWERS, true), None),
             (1, 0, None, missing(1, false)),
             (0, 1, None, None),
         ] {

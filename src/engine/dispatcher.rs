@@ -1,4 +1,4 @@
-//! The loop of the engine, which waits for what happens next, and its state, whose handlers never wait.
+//! The loop of the engine, which waits for the next event, and its state, whose handlers never wait.
 //!
 //! While rows run, there is one way to stop: any reason is handed to [`Dispatcher::stop`], which acts on it without delay.
 
@@ -24,13 +24,13 @@ use crate::service::Service;
 use crate::telemetry::event::{CancelReason, Event, InputEnd};
 
 /// The time for an answer to reach the disk after its call. A disk that takes longer hangs.
-const COMMIT: Duration = Duration::from_secs(10);
+const COMMIT_TIME: Duration = Duration::from_secs(10);
 /// The whole drain after SIGTERM or SIGHUP. Kubernetes kills after 30 s, and the last rows must still be written and synced.
-const TERMINATED: Duration = Duration::from_secs(20);
+const DRAIN_TERMINATED: Duration = Duration::from_secs(20);
 /// The rest of a drain after SIGINT, if something else had started it: the person who sends it does not want to wait.
-const INTERRUPTED: Duration = Duration::from_secs(5);
+const DRAIN_INTERRUPTED: Duration = Duration::from_secs(5);
 /// How long the writer may take to accept the last rows once no call is out any more.
-const HAND_OVER: Duration = Duration::from_secs(4);
+const HAND_OVER_TIME: Duration = Duration::from_secs(4);
 
 /// A message of the reader's thread. The end is a message of its own: a reader that died must not look like a short file.
 #[derive(Debug)]
@@ -156,7 +156,7 @@ async fn hand_over<S: Service>(
     write: &mpsc::Sender<Write>,
     stops: &mut mpsc::UnboundedReceiver<Stop>,
 ) -> Option<Stop> {
-    let mut deadline = Instant::now() + HAND_OVER;
+    let mut deadline = Instant::now() + HAND_OVER_TIME;
     let is_whole = !dispatcher.is_stopping();
     let rows = dispatcher.rows.take_rest();
     let trailer = std::mem::take(&mut dispatcher.rows.trailer);
@@ -169,7 +169,7 @@ async fn hand_over<S: Service>(
                 slot = write.reserve() => break slot,
                 Some(stop) = stops.recv(), if !dispatcher.is_stopping() => {
                     dispatcher.stop(stop);
-                    deadline = Instant::now() + HAND_OVER;
+                    deadline = Instant::now() + HAND_OVER_TIME;
                 }
                 // The program that reads the output has stopped reading. The caller notices that.
                 () = sleep_until(deadline), if dispatcher.is_stopping() => {
@@ -368,8 +368,8 @@ impl<'a, S: Service> Dispatcher<'a, S> {
                 stopped.stop.error = stopped.stop.error.take().or(stop.error);
             }
             let longest = match reason {
-                CancelReason::Interrupted => INTERRUPTED,
-                reason if reason.is_urgent() => TERMINATED,
+                CancelReason::Interrupted => DRAIN_INTERRUPTED,
+                reason if reason.is_urgent() => DRAIN_TERMINATED,
                 _ => return,
             };
             let left = stopped.drain_ends.saturating_duration_since(now);
@@ -381,9 +381,9 @@ impl<'a, S: Service> Dispatcher<'a, S> {
         events.emit(Event::CancelBegan(reason));
         self.engine.gate.close();
         let longest_call = self.engine.service.longest_call();
-        let whole = longest_call.saturating_add(COMMIT);
+        let whole = longest_call.saturating_add(COMMIT_TIME);
         let most = if reason.is_urgent() {
-            TERMINATED
+            DRAIN_TERMINATED
         } else {
             whole
         };

@@ -22,7 +22,7 @@ use crate::telemetry::counts::Events;
 use crate::telemetry::pace::Limit;
 use crate::verdict::DecisionPolicy;
 
-/// A directory for a ledger, in memory where the system has a place there: each answer is synced, and no disk is tested here.
+/// A directory for a ledger, in memory if the system allows it: each answer is synced, and no disk is tested here.
 pub(crate) fn directory() -> TempDir {
     tempfile::tempdir_in("/dev/shm").unwrap_or_else(|_| tempfile::tempdir().unwrap())
 }
@@ -93,7 +93,7 @@ impl Fixture {
         let bounds = PaceLimits {
             rate: self.rate,
             in_flight: self.concurrency.try_into().unwrap(),
-            remembered: Limit::NONE,
+            remembered: Limit::default(),
             max_wait: PATIENCE,
         };
         let gate = Gate::new(bounds, fastrand::Rng::with_seed(7));

@@ -29,7 +29,7 @@ use crate::verdict::{Reason, Verdict};
 const MAX_CLAIM_BATCH: usize = 256;
 /// Over how long calls are counted, to tell how many start while requests are being claimed. Calls that wait for a slow service
 /// start together, and are spread over this time.
-const COUNTED: Duration = Duration::from_millis(100);
+const COUNT_INTERVAL: Duration = Duration::from_millis(100);
 /// The longest time that claiming takes: claims wait for answers, and for the disk.
 const CLAIMING_MS: usize = 10;
 /// Rows that are handed to the writer together: each hand-over may wake its thread, which costs more than a row.
@@ -52,8 +52,8 @@ pub(super) struct Rows<'a, S> {
     pub(super) window: RowWindow,
     /// Requests that are out, each with the rows that wait for the same answer.
     out: ByRequest<Vec<RowNumber>>,
-    /// Rows that wait for their calls: those whose requests are claimed, then those whose requests are being claimed, then those
-    /// whose requests are claimed next.
+    /// Rows that wait for their calls: first with claimed requests, then with requests that are being claimed, then with requests
+    /// that are claimed next.
     calls: VecDeque<RowCall>,
     /// How many of them are claimed; the first is called for next.
     claimed: usize,
@@ -123,7 +123,13 @@ impl<'a, S> Rows<'a, S> {
                     self.finish(row, Some(Verdict::Failed(failure)), Origin::Called);
                     self.engine.check_failures()?;
                 }
-                Some((row, RowState::Passed)) => self.pass(row),
+                Some((row, passed @ RowState::Passed)) => {
+                    if let Some(state) = self.window.state(row) {
+                        *state = passed;
+                    }
+                    self.emit(Event::RowPassed(row));
+                    self.window.advance(self.time);
+                }
                 Some((row, RowState::Waiting { key, found, .. })) => {
                     let origin = self.engine.origin(&found);
                     match found.known {
@@ -163,7 +169,7 @@ impl<'a, S> Rows<'a, S> {
         }
         let (calls, since) = self.started;
         let lasted = self.time.saturating_duration_since(since);
-        if lasted >= COUNTED {
+        if lasted >= COUNT_INTERVAL {
             let lasted = usize::try_from(lasted.as_millis()).unwrap_or(usize::MAX);
             self.soon = calls * CLAIMING_MS / lasted;
             self.started = (0, self.time);
@@ -203,8 +209,8 @@ impl<'a, S> Rows<'a, S> {
         })
     }
 
-    /// Whether there is a next row that passes without a call, breaks a rule, has a verdict in the ledger, or whose request is
-    /// out.
+    /// Whether there is a next row and it passes without a call, breaks a rule, has a verdict in the ledger, or shares a request
+    /// that is out.
     fn next_needs_no_call(&self) -> bool {
         let next = self.window.rows.get(self.window.admitted);
         next.is_some_and(|row| match &row.state {
@@ -215,8 +221,18 @@ impl<'a, S> Rows<'a, S> {
         })
     }
 
+    /// Admits the next row to the window. Returns its number and the state that it had.
     fn admit(&mut self) -> Option<(RowNumber, RowState)> {
-        let (row, state) = self.window.admit()?;
+        let window = &mut self.window;
+        let next = window.rows.get_mut(window.admitted)?;
+        let old = match &mut next.state {
+            RowState::Waiting { found, .. } => found.old.take(),
+            _ => None,
+        };
+        let state = mem::replace(&mut next.state, RowState::Out { key: None, old });
+        let row = next.number;
+        window.bytes += bytes_of(next);
+        window.admitted += 1;
         self.emit(Event::RowAdmitted(row));
         if let RowState::Waiting { found, .. } = &state {
             self.report(row, found);
@@ -244,9 +260,9 @@ impl<'a, S> Rows<'a, S> {
         }
     }
 
-    /// The requests to look up now, and how many of them to claim at most. `None` while others are being claimed, and until half of
-    /// the claimed ones have been called for, unless some must be claimed again: few large batches cost less than many small ones.
-    /// Rows that need no call are admitted with them. If other runs ask for the same, more requests are looked up.
+    /// The requests to look up now, and how many of them to claim at most. `None` while others are being claimed, and until half
+    /// of the claimed ones have been called for, unless some must be claimed again: few large batches cost less than many small
+    /// ones. Rows that need no call are admitted with them. If other runs ask for the same, more requests are looked up.
     ///
     /// # Errors
     /// The run must stop: too many rows have failed, or the ledger cannot be read.
@@ -453,15 +469,6 @@ impl<'a, S> Rows<'a, S> {
         same.unwrap_or_default()
     }
 
-    /// A row that needs no verdict is ready to be written as it is.
-    fn pass(&mut self, row: RowNumber) {
-        if let Some(state) = self.window.state(row) {
-            *state = RowState::Passed;
-            self.emit(Event::RowPassed(row));
-        }
-        self.window.advance(self.time);
-    }
-
     /// A row gets its verdict, or is left for a later run.
     fn finish(&mut self, row: RowNumber, verdict: Option<Verdict>, origin: Origin) {
         let event = match &verdict {
@@ -558,19 +565,6 @@ impl RowWindow {
         self.admitted < self.rows.len()
     }
 
-    /// Admits the next row. Returns its number and the state that it had.
-    fn admit(&mut self) -> Option<(RowNumber, RowState)> {
-        let next = self.rows.get_mut(self.admitted)?;
-        let old = match &mut next.state {
-            RowState::Waiting { found, .. } => found.old.take(),
-            _ => None,
-        };
-        let state = mem::replace(&mut next.state, RowState::Out { key: None, old });
-        self.bytes += bytes_of(next);
-        self.admitted += 1;
-        Some((next.number, state))
-    }
-
     /// The state of a row in the window.
     fn state(&mut self, number: RowNumber) -> Option<&mut RowState> {
         self.row(number).map(|row| &mut row.state)
@@ -592,7 +586,7 @@ impl RowWindow {
         self.rows.get_mut(index)
     }
 
-    /// A row in the window gets its verdict, or is left for a later run. Whether there is such a row.
+    /// Gives a row in the window its verdict, or leaves it for a later run. Returns whether the row is there.
     fn set_verdict(&mut self, number: RowNumber, verdict: Option<Verdict>) -> bool {
         let Some(row) = self.row(number) else {
             return false;

@@ -1,7 +1,7 @@
-//! What all calls of a run share: the service, the gate, the ledger, the rules by which the run stops, and its state; and what
-//! the budget leaves for rows that still need a call.
+//! The parts that all calls of a run share: the service, the gate, the ledger, the rules by which the run stops, and its state;
+//! and the rules for rows that need a call when the budget is short.
 //!
-//! What changes is plain data behind a `RefCell`, which is never borrowed across an `await`.
+//! The state is plain data behind a `RefCell`, which is never borrowed across an `await`.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -29,7 +29,7 @@ pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Gets verdicts for rows.
 pub(crate) struct Engine<S> {
-    /// What answers: the HTTP client, or a script in tests.
+    /// Answers calls: the HTTP client, or a script in tests.
     pub(super) service: S,
     /// Says when a call may start.
     pub(super) gate: Gate,
@@ -59,7 +59,7 @@ pub(crate) struct StopRules {
     pub(crate) max_wait: Duration,
     /// How many rows may fail.
     pub(crate) max_failures: Option<Tolerance>,
-    /// The run goes on without calls once its budget leaves none, so that its output is complete.
+    /// The run continues without calls once its budget leaves none, so that its output is complete.
     pub(crate) finishes: bool,
     /// Requests without an answer in the ledger, if the budget has fewer calls than there are requests: these requests come
     /// first, and an answer that is too old is asked for again only with the calls that they leave.
@@ -233,7 +233,8 @@ impl<S> Engine<S> {
     }
 
     /// How a row ends for which the budget leaves no call, for this reason.
-    pub(super) fn without_call(&self, (reason, error): (CancelReason, Error)) -> RowEnd {
+    pub(super) fn without_call(&self, limit: (CancelReason, Error)) -> RowEnd {
+        let (reason, error) = limit;
         if !self.rules.finishes {
             return (None, Some(Stop::new(reason, error)));
         }

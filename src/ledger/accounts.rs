@@ -56,7 +56,8 @@ impl KnownLimit {
 
     /// Stores it for an account.
     pub(super) fn store(&self, database: &mut dyn Database, account: i64) -> Result<(), DbFault> {
-        let limit = (self.limit != Limit::NONE).then(|| serde_json::to_string(&self.limit).ok());
+        let limit =
+            (self.limit != Limit::default()).then(|| serde_json::to_string(&self.limit).ok());
         let values = params![limit.flatten(), millis(self.found), account];
         let update = "UPDATE accounts SET limits = $1, limits_at = $2 WHERE id = $3";
         database.query(update, values).map(drop)
@@ -275,7 +276,7 @@ mod tests {
     #[test]
     fn a_limit_is_used_for_a_week() {
         let limit = KnownLimit {
-            limit: Limit::NONE,
+            limit: Limit::default(),
             found: SystemTime::now(),
         };
         let days = |days: u64| Duration::from_secs(days * 24 * 60 * 60);

@@ -1,5 +1,5 @@
-//! What `decide` shows: what was counted while the rows of a scored file were decided again, and what other thresholds would
-//! do. Both are a text for people and an object for programs.
+//! The results of `decide`: the counts of a scored file whose rows were decided again, and the effect of other thresholds.
+//! Both are a text for people and an object for programs.
 //!
 //! Of other thresholds people see a table that fits a terminal, and programs every pair. A table of all pairs would fit no
 //! screen, and does not have to: the share that is approved depends only on the first threshold, the share that is blocked

@@ -1,5 +1,5 @@
 //! Messages beside progress: errors, warnings and notices, in words for people or as JSON objects for programs; and the log of
-//! a run, which has what happened as JSON lines at the end of a file, for those who ask later.
+//! a run, which appends its events as JSON lines to a file, for questions that come later.
 //!
 //! One form of messages holds for the whole process, because everything in it shares one standard error: a program that reads
 //! it must not find a sentence among its objects. Commands write messages only through here; `program` chooses the form.
@@ -89,7 +89,7 @@ pub(crate) fn tell(text: &str) {
     }
 }
 
-/// A message for programs. `error` is what ended the command, `warning` what needs attention, and `notice` anything else.
+/// A message for programs. An `error` ended the command, a `warning` needs attention, and a `notice` is anything else.
 fn line(r#type: &'static str, error: &Error) -> String {
     #[derive(Serialize)]
     struct MessageJson<'a> {
@@ -123,13 +123,13 @@ fn of_lines(text: &str, prefix: &str) -> Error {
 }
 
 /// Lines that may wait to be written: a fast service causes as many in half a second.
-const MAX_WAITING: usize = 16 * 1024;
+const MAX_WAITING_LINES: usize = 16 * 1024;
 /// How every log of rescore starts: nothing is ever added to another file.
-const START: &[u8] = br#"{"timestamp":""#;
+const LOG_START: &[u8] = br#"{"timestamp":""#;
 /// Error messages and file names are for its owner alone.
-const MODE: u32 = 0o600;
+const LOG_MODE: u32 = 0o600;
 
-/// A line of the log: an event of the run, or something beside it, such as a warning.
+/// A line of the log: an event of the run, or something else, such as a warning.
 #[derive(Debug, Serialize)]
 #[serde(tag = "event", content = "data", rename_all = "snake_case")]
 pub(crate) enum LogLine {
@@ -197,7 +197,7 @@ pub(crate) fn start_log(path: &Path) -> io::Result<()> {
 /// Logs a line, which happens now, if the run has a log. It is dropped if too many wait.
 pub(crate) fn log_line(line: LogLine) {
     if let Some(log) = &mut *lock(&LOG) {
-        log.add(line, MAX_WAITING);
+        log.add(line, MAX_WAITING_LINES);
     }
 }
 
@@ -276,12 +276,14 @@ struct LogFile {
 
 impl LogFile {
     fn open(path: &Path) -> io::Result<Self> {
-        let mut file = own_file::append(path, MODE, false)?;
+        let mut file = own_file::append(path, LOG_MODE, false)?;
         let (mut start, mut last) = (Vec::new(), Vec::new());
-        (&file).take(START.len() as u64).read_to_end(&mut start)?;
+        (&file)
+            .take(LOG_START.len() as u64)
+            .read_to_end(&mut start)?;
         if !start.is_empty() {
             // A power cut may leave the start of a line, or bytes of zero.
-            if !START.starts_with(&start) && start != [0; START.len()] {
+            if !LOG_START.starts_with(&start) && start != [0; LOG_START.len()] {
                 return Err(io::Error::other(own_file::NotOurs::CONTENT));
             }
             file.seek(SeekFrom::End(-1))?;

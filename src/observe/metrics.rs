@@ -1,4 +1,4 @@
-//! Metrics for Prometheus, in a text file for the node exporter's textfile collector: what an alert can use.
+//! Metrics for Prometheus, in a text file for the node exporter's textfile collector: the numbers that an alert can use.
 //!
 //! The file is replaced whole every 15 seconds and at the end. It has counts and no value of a row.
 
@@ -23,7 +23,7 @@ const fn number(number: u64) -> f64 {
 }
 
 /// How every file of metrics of rescore starts: no other file is ever replaced.
-const START: &[u8] = b"# HELP rescore_";
+const METRICS_START: &[u8] = b"# HELP rescore_";
 /// The node exporter is another user, so everybody may read the file: it has no secrets.
 const READERS: Readers = Readers::of_any_group(0o644);
 /// The metric that outlives a run that fails.
@@ -48,7 +48,7 @@ impl MetricsFile {
         if fs::metadata(&path).is_ok_and(|there| !there.is_file()) {
             return Err(io::Error::other("it is not a regular file"));
         }
-        let earlier = earlier_content(&path, "metrics", |text| text.starts_with(START))?;
+        let earlier = earlier_content(&path, "metrics", |text| text.starts_with(METRICS_START))?;
         let last_success = last_success(&earlier);
         READERS.of_new(&path)?;
         Ok(Self {
@@ -81,7 +81,7 @@ impl MetricsFile {
         let rows_expected = expected.map(|it| number(it.rows));
         let calls_expected = expected.map(|it| number(it.calls));
         let money = |of: fn(&Cost) -> Money| Some(of(counts.cost.as_ref()?).as_f64());
-        // One that is not known is left out. Totals are those of the last start.
+        // Unknown metrics are left out. Totals count from the last start.
         let metrics = [
             ("exit_code", "How the run ended.", code),
             ("start_time_seconds", "When it started.", Some(start)),
@@ -141,7 +141,7 @@ fn last_success(text: &[u8]) -> Option<f64> {
 }
 
 /// How often the file is replaced: node exporters are usually asked every 15 to 60 seconds.
-const EVERY: Duration = Duration::from_secs(15);
+const WRITE_INTERVAL: Duration = Duration::from_secs(15);
 
 /// Writes metrics until the run ends.
 pub(crate) struct MetricsThread {
@@ -182,7 +182,7 @@ fn write(file: &MetricsFile, events: &Events, ended: &Receiver<Exit>) {
         if end.is_some() {
             return;
         }
-        end = match ended.recv_timeout(EVERY) {
+        end = match ended.recv_timeout(WRITE_INTERVAL) {
             Ok(end) => Some(end),
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => return,

@@ -1,4 +1,4 @@
-//! What people and programs see of a run, while it lasts and when it is over.
+//! The views of a run for people and programs, while it lasts and when it is over.
 //!
 //! Everything here reads events or [`Counts`](crate::telemetry::counts::Counts); nothing here counts, and no stage knows of
 //! it. Progress, metrics and the log have threads of their own, so that a slow terminal or disk never delays a call.

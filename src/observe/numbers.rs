@@ -28,14 +28,6 @@ pub(crate) fn counted(number: u64, thing: &str) -> String {
     )
 }
 
-/// `once`, `2 times`.
-pub(super) fn times(number: u64) -> String {
-    match number {
-        1 => "once".to_owned(),
-        number => format!("{} times", count(number)),
-    }
-}
-
 /// A moment in local time, with the date.
 pub(crate) fn moment(time: SystemTime) -> String {
     local(time).strftime("%Y-%m-%d %H:%M").to_string()
@@ -196,8 +188,6 @@ mod tests {
         assert_eq!(count(0), "0");
         assert_eq!(count(999), "999");
         assert_eq!(count(1_234_567), "1,234,567");
-        assert_eq!(times(1), "once");
-        assert_eq!(times(1_000), "1,000 times");
         assert_eq!(rate(1234.5), "1,235");
         assert_eq!(rate(12.34), "12.3");
         assert_eq!(rate(0.5), "0.50");

@@ -43,7 +43,7 @@ pub(crate) enum Style {
 }
 
 impl Style {
-    /// What `auto` means here: a bar on a terminal that can redraw, lines everywhere else. If the rows go to the terminal too,
+    /// Replaces `auto` by a bar on a terminal that can redraw, and by lines everywhere else. If the rows go to the terminal too,
     /// there is never a bar: it would be drawn over them.
     pub(crate) fn chosen(self, rows_on_terminal: bool) -> Self {
         let dumb = || std::env::var_os("TERM").is_some_and(|kind| kind == "dumb");
@@ -58,10 +58,10 @@ impl Style {
 }
 
 /// Ten pictures a second look live and cost next to nothing.
-const FRAME: Duration = Duration::from_millis(100);
+const FRAME_INTERVAL: Duration = Duration::from_millis(100);
 /// The first line comes early: it shows that the run works.
-const FIRST_LINE: Duration = Duration::from_secs(3);
-const LINES: Duration = Duration::from_secs(10);
+const FIRST_LINE_AFTER: Duration = Duration::from_secs(3);
+const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The thread that shows progress.
 pub(crate) struct ProgressThread {
@@ -116,8 +116,8 @@ struct View {
 impl View {
     fn show(&mut self, events: &Events, notices: &Receiver<Notice>) {
         let (first, every) = match self.style {
-            Style::Bar => (FRAME, FRAME),
-            _ => (FIRST_LINE, LINES),
+            Style::Bar => (FRAME_INTERVAL, FRAME_INTERVAL),
+            _ => (FIRST_LINE_AFTER, LINE_INTERVAL),
         };
         let mut recent = RecentProgress::default();
         let mut next = events.elapsed() + first;
@@ -275,7 +275,7 @@ enum Notice {
 /// The observer that sends notices.
 struct Notices {
     to: Sender<Notice>,
-    /// The names of the files in their order, where there are several.
+    /// The names of the files in their order, if there are several.
     files: Vec<String>,
 }
 
@@ -290,7 +290,7 @@ impl Observer for Notices {
 }
 
 /// The service cannot be reached at the start.
-const NOT_UP: &str = "the service cannot be reached: it is tried again, at first every few seconds, for as long as \
+const CANNOT_BE_REACHED: &str = "the service cannot be reached: it is tried again, at first every few seconds, for as long as \
     `--max-wait` says; Ctrl-C stops";
 
 /// The notice about an event that people should know of immediately.
@@ -303,7 +303,7 @@ fn happened(at: Duration, event: &Event, counts: &Counts) -> Option<Notice> {
         // Only once for each outage; later tries appear in the next line.
         Event::ServiceDown { lasted, why, .. } if lasted.is_zero() => {
             if counts.calls.answered == 0 {
-                format!("{why}: {NOT_UP}")
+                format!("{why}: {CANNOT_BE_REACHED}")
             } else {
                 let words = down(counts.state.outage.as_ref()?, at).join("; ");
                 return Some(Notice::Wait(words));
@@ -394,7 +394,7 @@ impl Notices {
 /// Columns of the bar itself, by the columns of the terminal: the words beside it matter more.
 const GAUGES: [(usize, usize); 2] = [(72, 16), (50, 8)];
 /// The bar's length in units: finer than any terminal draws.
-const WHOLE: f64 = 1000.0;
+const BAR_UNITS: f64 = 1000.0;
 const SEPARATOR: &str = " · ";
 
 /// The two lines for a terminal of this width. `share` is the part that is done, from 0 to 1; `None` if it is not known.
@@ -420,13 +420,13 @@ fn picture(share: Option<f64>, lines: [Vec<String>; 2], columns: u16) -> Vec<Str
         text: Arc::default(),
     };
     let target = ProgressDrawTarget::term_like(Box::new(page.clone()));
-    let bar = ProgressBar::with_draw_target(Some(WHOLE as u64), target)
+    let bar = ProgressBar::with_draw_target(Some(BAR_UNITS as u64), target)
         .with_style(style)
-        .with_position((share.unwrap_or_default() * WHOLE) as u64)
+        .with_position((share.unwrap_or_default() * BAR_UNITS) as u64)
         .with_prefix(fit(head, room))
         .with_message(fit(below, width));
     bar.tick();
-    // indicatif pads each line to the terminal's width. If the terminal is then made narrower, such lines wrap and can no
+    // indicatif pads each line to the terminal's width. If the terminal is then made narrower, these lines wrap and can no
     // longer be redrawn in place; so the padding is removed.
     let text: Vec<_> = take(&mut *page.text()).chars().collect();
     let lines = text.chunks(usize::from(columns).max(1));
@@ -435,7 +435,7 @@ fn picture(share: Option<f64>, lines: [Vec<String>; 2], columns: u16) -> Vec<Str
         .collect()
 }
 
-/// What indicatif takes for a terminal: the text of one picture, without line breaks, as each line is as wide as the page.
+/// A terminal for indicatif: the text of one picture, without line breaks, as each line is as wide as the page.
 #[derive(Debug, Clone)]
 struct Page {
     columns: u16,

@@ -139,7 +139,7 @@ impl Controller {
     pub(super) fn admit(&mut self, now: Duration) -> Admission {
         let seconds = self.seconds(now);
         if self.shared.is_none() && seconds >= self.value.due {
-            // The random number stretches waits that refusals name, and these are not left to such a step.
+            // The random number stretches waits that refusals name, and a refusal has its own step.
             self.step(now, 0.0);
         }
         let until = self.pause_ends();
@@ -162,7 +162,7 @@ impl Controller {
             None => self.pacer.check(now).map_err(|wait| Some(now + wait)),
         };
         if let Err(at) = taken {
-            // A shared pace says itself whether the rate is what was missing.
+            // A shared pace knows itself whether the rate was too low.
             self.tally.rate_used |= self.shared.is_none() && self.value.is_search_used(seconds);
             return at.map_or(Admission::OnChange, Admission::NotBefore);
         }
@@ -406,7 +406,7 @@ impl Controller {
 }
 
 /// Whether the service is there at all, as far as the last calls showed. A run has its own breaker even if it shares its pace,
-/// because its own network may be what is broken.
+/// because its own network may be broken.
 #[derive(Debug, Default)]
 struct Breaker {
     failed_in_a_row: u32,
@@ -431,12 +431,12 @@ const FIRST_WAIT: Duration = Duration::from_secs(5);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// The longest wait while the service answers with failures. Six calls a minute are no burden to it, and it may fail over
 /// certain rows: then about ninety of them can be told from an outage before the run stops waiting.
-const WHILE_FAILING: Duration = Duration::from_secs(10);
+const LONGEST_WAIT_WHILE_FAILING: Duration = Duration::from_secs(10);
 /// Failures in a row that show that it is down: a service that fails one call in three does so once in 59,000 calls,
 /// and one that fails three in four after some tens.
 const FAILED_IN_A_ROW: u32 = 10;
 /// Good answers that show that it is back: a single one may be a load balancer's lucky choice.
-const GOOD: u32 = 3;
+const GOOD_TO_BE_UP: u32 = 3;
 
 impl Breaker {
     /// Applies the result of a call.
@@ -489,7 +489,7 @@ impl Outage {
         if signal == CallSignal::Answered {
             self.good += 1;
             let lasted = now.saturating_sub(self.since);
-            return (self.good >= GOOD).then_some(PaceEvent::Up { lasted });
+            return (self.good >= GOOD_TO_BE_UP).then_some(PaceEvent::Up { lasted });
         }
         self.wait = if self.good > 0 {
             FIRST_WAIT
@@ -502,7 +502,7 @@ impl Outage {
 
     fn waits(&mut self, now: Duration, last: CallSignal) -> PaceEvent {
         let longest = if last == CallSignal::Failed {
-            WHILE_FAILING
+            LONGEST_WAIT_WHILE_FAILING
         } else {
             LONGEST_WAIT
         };

@@ -1,4 +1,4 @@
-//! The gate that every attempt passes: who waits for a permit, and what wakes them.
+//! The gate that every call passes: who waits for a permit, and what wakes them.
 //!
 //! The controller decides when a call may start; here calls wait for that on tokio's clock, one after the other. The gate
 //! also limits the calls that a power cut can bill twice, and it lets no call through once the run stops. It runs on one thread.
@@ -20,7 +20,7 @@ use super::shared::{PaceAsk, PaceReply};
 use super::types::{Admission, Allowance, Call, CallSignal, PaceEvent, PaceLimits, whole};
 use crate::telemetry::pace::{Limit, Pace, PaceCause, PaceChange};
 
-/// Gives permits for attempts.
+/// Gives permits for calls.
 pub struct Gate {
     /// Whether there was a first verdict.
     proven: Cell<bool>,
@@ -70,7 +70,7 @@ pub(crate) enum FreshRows {
     None,
 }
 
-/// The right to make one attempt. If it is dropped before its call has ended, that says nothing about the service.
+/// The right to make one call. If it is dropped before its call has ended, that says nothing about the service.
 pub(crate) struct Permit<'a> {
     gate: &'a Gate,
     call: Call,
@@ -140,7 +140,7 @@ impl<'a> Permit<'a> {
 
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
-        // A permit whose call has ended has given it away.
+        // `finish` has taken it from a permit whose call has ended.
         if self.undurable.is_some() {
             let row = &mut RowRefusals::default();
             self.end(Instant::now(), CallSignal::Abandoned, row);
@@ -153,7 +153,7 @@ pub(crate) type Undurable<'a> = Option<SemaphorePermit<'a>>;
 
 /// Calls in flight and answers that are not durable yet, as a multiple of the calls in flight: calls continue while a group
 /// of answers is being synced.
-const UNDURABLE: usize = 2;
+const UNDURABLE_PER_CALL: usize = 2;
 
 /// At a limited pace, the requests of the calls within this time are claimed together.
 const CLAIMED_AHEAD: Duration = Duration::from_millis(100);
@@ -170,7 +170,7 @@ impl Gate {
     /// A gate for calls within these limits.
     pub fn new(limits: PaceLimits, random: fastrand::Rng) -> Self {
         let controller = Controller::new(&limits);
-        let undurable = limits.in_flight.get().saturating_mul(UNDURABLE);
+        let undurable = limits.in_flight.get().saturating_mul(UNDURABLE_PER_CALL);
         Self {
             proven: Cell::new(false),
             undurable: Semaphore::new(undurable.min(Semaphore::MAX_PERMITS)),
@@ -249,7 +249,7 @@ impl Gate {
     }
 
     /// Like [`Self::permit`], for a row whose call has failed or was refused. While the service is down, untried rows
-    /// go first: they tell us more, and retried rows keep their attempts. They also go first after a refusal until others
+    /// go first: they tell us more, and retried rows keep their retries. They also go first after a refusal until others
     /// are accepted: only then does another refusal of this row show anything.
     ///
     /// # Errors
@@ -303,8 +303,8 @@ impl Gate {
         }
     }
 
-    /// How many requests should be claimed: for the calls that may start now, and for `soon` further ones, which start while others
-    /// are being claimed; one while rows are tried one at a time. After a kill, each counts as perhaps billed.
+    /// How many requests should be claimed: for the calls that may start now, and for `soon` further ones, which start while
+    /// others are being claimed; one while rows are tried one at a time. After a kill, each counts as perhaps billed.
     pub(crate) fn calls_ahead(&self, soon: usize) -> usize {
         let controller = self.controller.borrow();
         if !self.proven.get() || controller.is_down() {
@@ -395,7 +395,7 @@ impl Gate {
         self.proven.set(true);
     }
 
-    /// The headers of an answer say what is left of the service's quota.
+    /// The headers of an answer name the rest of the service's quota.
     pub fn allowed(&self, allowance: Allowance) {
         let mut controller = self.controller.borrow_mut();
         controller.allowed(self.began.elapsed(), allowance);

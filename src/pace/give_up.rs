@@ -87,7 +87,7 @@ impl GiveUpPolicy {
             Trouble::Refused => {
                 self.answered();
                 self.refused += 1;
-                // The service gave verdicts before, and a nightly run may have nothing to send but what it always refuses.
+                // The service gave verdicts before, and a nightly run may send only rows that it always refuses.
                 if self.worked_before && !of_other_program {
                     self.works = true;
                 } else {
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn at_the_start_little_trouble_is_enough_and_later_it_takes_several_in_a_row() {
-        // After how many the run stops: the first one ever, one whose ledger has verdicts, and one that has had a verdict.
+        // The number that stops a first run, a run with verdicts in its ledger, and a run that has had a verdict.
         for (trouble, first, known, works) in [
             (USELESS, Some(3), Some(3), Some(20)),
             (REFUSED, Some(3), Some(100), Some(100)),

@@ -10,7 +10,7 @@ use super::search::DECREASE;
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Noise {
     /// The share of calls; 0 if none was found.
-    share: f64,
+    pub(super) share: f64,
     /// The share follows the counts up to this: a limit must not hide in a share that creeps up.
     most: f64,
     /// The counts in which it was found.
@@ -20,13 +20,13 @@ pub(super) struct Noise {
     /// The counts when there were last too many refusals beyond it.
     excessive: Count,
     /// Calls since the last refusal.
-    quiet: f64,
+    pub(super) quiet: f64,
     /// The refusals beyond the share, as a cumulative sum (CUSUM).
     excess: f64,
     decreases: Decreases,
 }
 
-/// Calls, and those of them that were refused.
+/// Calls, and how many of them were refused.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 struct Count {
     calls: f64,
@@ -51,29 +51,19 @@ struct Decreases {
 const MOST_UNEXPECTED: u32 = 4;
 /// If this many times more calls are accepted before a decrease than before earlier ones, the earlier ones helped.
 const HELPED: f64 = 4.0;
-/// A larger share than this is a limit: sending more to such a service would be hammering it.
-const MOST: f64 = 0.3;
+/// A larger share than this is a limit: calling such a service any faster would be hammering it.
+const MAX_SHARE: f64 = 0.3;
 /// This number of refusals beyond the share is not chance.
-const BEYOND: f64 = 10.0;
+const MAX_EXCESS: f64 = 10.0;
 /// This multiple of the share, and this much more, are put down to chance.
 const SLACK: (f64, f64) = (1.2, 0.01);
 /// One refusal in more calls than this costs too little to look into.
-const RAREST: f64 = 2_000.0;
+const MAX_CALLS_PER_REFUSAL: f64 = 2_000.0;
 
 impl Noise {
-    /// The share of calls that are refused at any pace; 0 if none was found.
-    pub(super) const fn share(&self) -> f64 {
-        self.share
-    }
-
-    /// Calls since the last refusal.
-    pub(super) const fn quiet(&self) -> f64 {
-        self.quiet
-    }
-
     /// Whether the share roughly explains how many calls were refused.
     pub(super) fn is_calm(&self) -> bool {
-        self.excess < BEYOND / 3.0
+        self.excess < MAX_EXCESS / 3.0
     }
 
     /// These numbers of calls started and were refused. Returns whether more was refused than the share explains.
@@ -90,7 +80,7 @@ impl Noise {
         self.pending.refused += refused;
         let expected = calls * (self.share * SLACK.0 + SLACK.1);
         self.excess = (self.excess + refused - expected).max(0.0);
-        if self.excess >= BEYOND {
+        if self.excess >= MAX_EXCESS {
             self.excess = 0.0;
             self.excessive = std::mem::take(&mut self.pending);
             return true;
@@ -107,8 +97,8 @@ impl Noise {
         self.counted.calls += pending.calls;
         self.counted.refused += pending.refused;
         self.share = (self.counted.refused / self.counted.calls).min(self.most);
-        if self.quiet * self.share > BEYOND {
-            // So long a silence is not chance: there are no such refusals any more.
+        if self.quiet * self.share > MAX_EXCESS {
+            // So many calls without a refusal are not chance: random refusals have ended.
             self.share = 0.0;
         }
     }
@@ -170,7 +160,7 @@ impl Decreases {
     /// The share of random refusals, if these decreases show it.
     fn share(&self) -> Option<f64> {
         let share = self.refused / (self.accepted + self.refused);
-        let is_random = share <= MOST && share * RAREST >= 1.0;
+        let is_random = share <= MAX_SHARE && share * MAX_CALLS_PER_REFUSAL >= 1.0;
         // A limit that is now and then exceeded a little refuses at almost one pace.
         let is_apart = self.lowest <= self.highest * DECREASE;
         (self.unexpected >= MOST_UNEXPECTED && is_random && is_apart).then_some(share)

@@ -63,7 +63,8 @@ impl RetryPolicy {
 /// How often a row was refused, and how other rows fared meanwhile.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct RowRefusals {
-    times: u32,
+    /// How often it was refused.
+    pub(crate) times: u32,
     /// The refusals that were about this row: others had been accepted since the one before.
     of_row_alone: u32,
     /// Whether any other row was accepted between the last two.
@@ -77,17 +78,17 @@ pub(crate) struct RowRefusals {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct CallCounts {
     accepted: u64,
-    /// Except those that are about a single row.
+    /// Without refusals that are about a single row.
     refused: u64,
 }
 
 /// At least this many calls must be accepted between two refusals of a row: with fewer, the service may just have had
 /// room for a moment …
-const ACCEPTED: u64 = 3;
+const MIN_ACCEPTED: u64 = 3;
 /// … and this many for each that was refused: otherwise it refuses any row.
-const OFTEN: u64 = 2;
-/// After this number of accepted calls a refused row is tried again in any case: where a third of all calls are refused at random,
-/// it would wait for the end of the file otherwise.
+const MIN_ACCEPTED_PER_REFUSED: u64 = 2;
+/// After this number of accepted calls a refused row is tried again in any case: if a third of all calls are refused at random,
+/// it would otherwise wait for the end of the file.
 const MOST_TO_PASS: u64 = 64;
 /// A row is refused at least this often before it fails: five mistakes in a row are not made by a service that works.
 const FEWEST_REFUSALS: u32 = 5;
@@ -115,15 +116,10 @@ impl CallCounts {
 }
 
 impl RowRefusals {
-    /// How often the row was refused.
-    pub(crate) const fn times(&self) -> u32 {
-        self.times
-    }
-
     /// Whether enough other rows were accepted since the row was last refused.
     const fn others_pass(&self, now: CallCounts) -> bool {
         let (accepted, refused) = self.since_last(now);
-        accepted >= ACCEPTED && accepted >= refused * OFTEN
+        accepted >= MIN_ACCEPTED && accepted >= refused * MIN_ACCEPTED_PER_REFUSED
     }
 
     /// How many calls were accepted and refused since then.
@@ -244,7 +240,7 @@ mod tests {
                 assert!(row.note(calls(1_000 + time * more, 0)));
             }
             assert!(row.are_not_chance());
-            assert_eq!(row.times(), 6);
+            assert_eq!(row.times, 6);
         }
     }
 

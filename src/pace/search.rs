@@ -22,7 +22,7 @@ pub(super) struct LimitSearch {
     sustained: f64,
     /// The least that was refused; 0 if nothing was.
     refused: f64,
-    /// The limit may be a guess far below the real one, or chance.
+    /// The limit may be a guess, far below the real one, or due to chance.
     is_rough: bool,
     /// The stage, for people to read as well.
     pub(super) stage: Search,
@@ -30,7 +30,7 @@ pub(super) struct LimitSearch {
     plateau_until: f64,
     /// Steps above the limit, while the search probes there.
     probe_steps: u32,
-    /// The factor of growth while no limit is in sight.
+    /// The factor of growth until the first refusal.
     growth: f64,
     /// For how many seconds the value has been fully used since it last changed.
     observed: f64,
@@ -55,7 +55,7 @@ pub(super) struct LimitSearch {
     expected_refusals: u32,
 }
 
-/// Slow start: growing too far costs one refusal for each call in flight, as a refusal pauses all calls.
+/// The factor of each growth: growing too far costs one refusal for each call in flight, as a refusal pauses all calls.
 const GROWTH: f64 = 2.0;
 /// The share that is left each interval while answers queue: gently, as answers show the queue as it was. Growth after that
 /// is as gentle, or the queue would be as long again at once.
@@ -250,7 +250,7 @@ impl LimitSearch {
         is_expected
     }
 
-    /// After a refusal all calls stood still for so many seconds, up to `now`.
+    /// After a refusal all calls stood still for this number of seconds, up to `now`.
     pub(super) fn stood_still(&mut self, now: f64, seconds: f64) {
         self.standstill = seconds;
         self.plateau_until = self.plateau_until.max(now + seconds * STANDSTILLS);
@@ -262,7 +262,7 @@ impl LimitSearch {
     pub(super) fn has_window(&mut self, now: f64, calls: f64, lasts: f64) -> Option<bool> {
         let quota = (calls, lasts, self.refused);
         let (last, lasted, pace) = std::mem::replace(&mut self.last_quota, quota);
-        // At the same pace a block begins after the same number of calls as well.
+        // At the same pace a block, too, starts after the same number of calls.
         let is_other_pace = pace.min(self.refused) < pace.max(self.refused) * DECREASE;
         let is_same = is_other_pace && calls.min(last) * CLOSE >= calls.max(last);
         if !is_same && last > 0.0 {

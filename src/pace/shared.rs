@@ -59,7 +59,7 @@ pub(super) struct Step {
 pub(crate) struct PaceReply {
     /// The common time.
     pub(super) now: f64,
-    /// 0 if there is no value yet, or if no peer has asked for so long that it is given up.
+    /// 0 if there is no value yet, or if it was given up because no peer has asked for long.
     pub(super) version: i64,
     /// The value, if the peer has another version.
     pub(super) value: Option<PaceValue>,
@@ -85,7 +85,7 @@ const ASK_EVERY: Duration = Duration::from_millis(100);
 /// all peers together start calls evenly, although each asks for several at a time.
 const UNUSED_FOR: f64 = 0.13;
 /// Without a reply, no call starts for so long after a refusal.
-const HELD: Duration = Duration::from_millis(300);
+const HOLD_TIME: Duration = Duration::from_millis(300);
 
 /// A run's view of a shared pace, besides its value.
 #[derive(Default)]
@@ -204,7 +204,7 @@ impl SharedPace {
         self.asks_at = now;
         if holds {
             self.holds = true;
-            self.hold(now + HELD);
+            self.hold(now + HOLD_TIME);
         }
     }
 
@@ -213,7 +213,7 @@ impl SharedPace {
         self.slots.due.clear();
     }
 
-    /// The pace was decreased: what was granted before is lost.
+    /// The pace was decreased: earlier grants are lost.
     pub(super) fn forget_grants(&mut self) {
         self.slots.due.clear();
         self.may_probe = false;
@@ -287,7 +287,7 @@ const CATCH_UP: u32 = 4;
 const LOST_AFTER: Duration = Duration::from_millis(200);
 
 impl Slots {
-    /// Adds calls of which the first is due then, and each further one after this interval.
+    /// Adds calls: the first is due then, and each further one after this interval.
     fn add(&mut self, first: Duration, calls: u32, interval: Duration) {
         self.due
             .extend((0..calls).map(|number| first + interval * number));
@@ -371,7 +371,7 @@ mod tests {
     fn late_calls_catch_up_one_by_one() {
         let mut slots = Slots::default();
         slots.add(MILLISECOND * 100, 3, MILLISECOND * 10);
-        // An answer that was on its way for longer: what it grants was due before the others.
+        // A reply that took longer: its grants were due before the others.
         slots.add(MILLISECOND * 70, 3, MILLISECOND * 10);
         assert_eq!(slots.late(MILLISECOND * 95), 3);
         assert_eq!(

@@ -152,13 +152,13 @@ pub(super) enum Trend {
 const LONGER: f64 = 1.5;
 /// At this many times, half of the calls in flight only wait in a queue.
 const QUEUEING: f64 = 2.0;
-/// The share of the way that the usual time moves to a shorter one: the least median of many is far below the usual one where
-/// times are spread widely.
-const DOWN: f64 = 0.2;
-/// The share that it moves up by in an interval with a longer one: a queue that lasts for minutes must not become usual.
-const UP: f64 = 0.000_5;
+/// The usual time moves this share of the way to a shorter one: if times are spread widely, the least of many medians is far
+/// below the usual one.
+const USUAL_FALL: f64 = 0.2;
+/// It rises by this share in an interval with a longer time: a queue that lasts for minutes must not become usual.
+const USUAL_RISE: f64 = 0.000_5;
 /// Shorter times count as this: so short a queue is harmless, and may be on our own machine.
-const SHORTEST: f64 = 0.01;
+const SHORTEST_TIME: f64 = 0.01;
 
 impl Latency {
     /// The median of the last answers.
@@ -176,8 +176,8 @@ impl Latency {
             return Trend::Usual;
         }
         let now = Times {
-            median: tally.median.max(SHORTEST),
-            fast: tally.fast.max(SHORTEST),
+            median: tally.median.max(SHORTEST_TIME),
+            fast: tally.fast.max(SHORTEST_TIME),
         };
         self.last = now;
         let usual = self.usual.map_or(now, |usual| Times {
@@ -211,9 +211,9 @@ impl Latency {
 
 fn follow(usual: f64, now: f64) -> f64 {
     if now < usual {
-        usual + (now - usual) * DOWN
+        usual + (now - usual) * USUAL_FALL
     } else {
-        usual * (1.0 + UP)
+        usual * (1.0 + USUAL_RISE)
     }
 }
 
@@ -237,7 +237,7 @@ const WINDOWS: std::ops::RangeInclusive<f64> = 3.0..=300.0;
 /// At least this many calls are made in a window: headers can be wrong, and only a refusal must stop calls.
 const LEAST_CALLS: f64 = 5.0;
 /// After this many accepted calls the remaining quota must have fallen by half of them, or it does not count calls.
-const COUNTED: f64 = 10.0;
+const CALLS_TO_JUDGE: f64 = 10.0;
 
 impl QuotaHint {
     /// Applies the headers since the last step. `in_flight` is how many calls may have been out when they were sent.
@@ -254,9 +254,10 @@ impl QuotaHint {
             self.until = now + lasts;
         }
         self.left = left;
-        let has_stayed = self.accepted >= COUNTED && left > self.first_left - self.accepted / 2.0;
+        let has_stayed =
+            self.accepted >= CALLS_TO_JUDGE && left > self.first_left - self.accepted / 2.0;
         let has_more = self.accepted > self.first_left + in_flight;
-        // Such headers do not count calls.
+        // These headers do not count calls.
         self.is_disbelieved |= has_stayed || has_more;
         self.rate = left.max(LEAST_CALLS) / lasts;
     }
@@ -308,7 +309,7 @@ mod tests {
         let mut hint = QuotaHint::default();
         let (mut now, mut left) = (0.0, 600.0);
         for _ in 0..10 {
-            // A minute whose end is named as a time of day, rounded up, while the clock of the answer is rounded down.
+            // The headers name the end of a minute as a time of day, rounded up, while the answer's clock is rounded down.
             for second in 0..60_u8 {
                 let tally = Tally {
                     accepted: 10,

@@ -1,5 +1,5 @@
-//! The types that this module and its callers exchange: the user's limits (`--rate`), when a call may start, how it ended, and
-//! what that changed.
+//! The types that this module and its callers exchange: the user's limits (`--rate`), whether a call may start, how it ended,
+//! and what its end changed.
 
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::telemetry::pace::{Limit, Pause};
 
-/// What the user allows, and where to start.
+/// The pace that the user allows, and the limit to start from.
 #[derive(Debug, Clone, Copy)]
 pub struct PaceLimits {
     /// The most calls a second.
@@ -40,7 +40,7 @@ pub(crate) enum CallSignal {
     Abandoned,
 }
 
-/// What is left of the service's quota, as an answer's headers say. It can slow calls down, never speed them up.
+/// The rest of the service's quota, as an answer's headers name it. It can slow calls down, never speed them up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allowance {
     /// Calls that are left.
@@ -116,9 +116,9 @@ pub enum Rate {
     PerSecond(f64),
     /// Whatever the calls in flight allow.
     Unlimited,
-    /// What the service turns out to take.
+    /// The rate that the service turns out to accept.
     Auto,
-    /// This share of what it turns out to take, above 0 and below 1.
+    /// This share of that rate, above 0 and below 1.
     Share(f64),
 }
 
@@ -129,7 +129,7 @@ impl Rate {
     pub(crate) const HIGHEST: f64 = 100_000.0;
 }
 
-/// What a rate looks like, for messages.
+/// The notation of a rate, for messages.
 const EXAMPLES: &str =
     "expected a rate such as `50/s`, `600/m` or `1000/h`, or `auto`, `auto:80%` or `unlimited`";
 /// The least share in percent: with less, a limit of one call a second would have a call every ten seconds.

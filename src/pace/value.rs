@@ -18,7 +18,7 @@ use crate::telemetry::pace::{Limit, Pace, PaceCause};
 pub(super) struct PaceValue {
     rate: LimitSearch,
     in_flight: LimitSearch,
-    /// The user asked for no rate limit: nothing is searched for, and only what the service names holds calls back.
+    /// The user asked for no rate limit: nothing is searched for, and only waits and rates that the service names slow calls down.
     is_unlimited: bool,
     noise: Noise,
     latency: Latency,
@@ -26,7 +26,7 @@ pub(super) struct PaceValue {
     pub(super) pauses: Pauses,
     levels: InFlightLevels,
     measurement: Measurement,
-    /// The one before, if the pace explained the refusal that ended it: what was accepted since the service had no room.
+    /// The measurement before, if the refusal that ended it was expected: the calls accepted since the service had no room.
     before: Option<Measurement>,
     /// When the pace was last decreased: calls that started before say nothing about the pace since then.
     pub(super) decreased_at: f64,
@@ -35,7 +35,7 @@ pub(super) struct PaceValue {
     pub(super) due: f64,
     /// The longest window of a quota that was seen.
     window: f64,
-    /// What has changed the pace since this was last asked.
+    /// What has changed the pace since the last [`Self::take_cause`].
     cause: Option<PaceCause>,
     /// How many seconds a step takes to reach all runs that share the pace, besides the round trip of a call.
     spreads_in: f64,
@@ -45,14 +45,14 @@ pub(super) struct PaceValue {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Measurement {
     since: f64,
-    /// Calls that started, less those that were refused.
+    /// Calls that started, without refused ones.
     accepted: f64,
 }
 
 /// How many calls were in flight when calls started that were accepted, and refused.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct InFlightLevels {
-    /// The highest of the last accepted calls, and of those before them.
+    /// The highest level of the last accepted calls, and of the calls before them.
     accepted: (u32, u32),
     /// How many accepted calls the first of the two is of.
     calls: u32,
@@ -69,18 +69,18 @@ const LEAST_RATE: f64 = 1.0 / 60.0;
 /// Seconds of an interval, if two round trips are shorter: over less time, chance decides how many calls there were.
 const SHORTEST_INTERVAL: f64 = 0.1;
 /// Seconds in which too much is refused by a bucket that runs empty. A service that names a wait as long counts in windows.
-const STEP: f64 = 3.0;
+const STEP_SECONDS: f64 = 3.0;
 /// A step lasts for at least this number of calls, and twice the number is measured: of fewer, a refusal says little.
-const FEWEST: f64 = 5.0;
-/// The longest common window: one that a service names is not taken to be longer, and what was accepted in more than three
-/// times this is not measured, as the limit may have changed.
+const FEWEST_CALLS: f64 = 5.0;
+/// The longest common window: a window that a service names is not taken to be longer, and a measurement over more than three
+/// times this is not used, as the limit may have changed.
 const LONGEST_WINDOW: f64 = 60.0;
 /// A step lasts this number of windows: too much is refused at the latest at the end of the first whole one.
 const WINDOWS: f64 = 1.5;
 /// Accepted calls whose levels in flight are remembered.
-const LEVELS: u32 = 64;
+const CALLS_PER_LEVELS: u32 = 64;
 /// Refusals in a row above all these levels that show a limit of calls in flight.
-const ABOVE: u32 = 3;
+const REFUSALS_ABOVE: u32 = 3;
 
 /// Runs that share a pace ask ten times a second, and calls start 0.13 s after they were granted.
 const SPREADS_IN: f64 = 0.25;
@@ -152,7 +152,7 @@ impl PaceValue {
 
     /// Whether a refusal that named this wait is put down to chance: then only its row waits.
     pub(super) fn only_row_waits(&self, wait: f64) -> bool {
-        (self.noise.share() > 0.0 && wait < STEP) || (self.is_unlimited && wait == 0.0)
+        (self.noise.share > 0.0 && wait < STEP_SECONDS) || (self.is_unlimited && wait == 0.0)
     }
 
     /// The limits of the service that were found.
@@ -166,7 +166,7 @@ impl PaceValue {
     /// The pace, for people to read.
     pub(super) fn pace(&self, now: f64) -> Pace {
         // The share follows each call, which is nothing new.
-        let percent = (self.noise.share() * 100.0).ceil();
+        let percent = (self.noise.share * 100.0).ceil();
         Pace {
             rate: self.allowed(now),
             in_flight: self.most_in_flight(),
@@ -184,7 +184,7 @@ impl PaceValue {
 
     /// Why the pace has changed since the last question, if it has.
     pub(super) fn take_cause(&mut self) -> PaceCause {
-        // Nothing else changes it by itself: what headers ask for holds for a time.
+        // Only headers change it without a step: their rate holds for a time.
         self.cause.take().unwrap_or(PaceCause::Headers)
     }
 
@@ -207,14 +207,14 @@ impl PaceValue {
         self.hint.step(now, tally, self.levels.highest().into());
         let trend = self.trend(tally);
         let before = f64::from(tally.started.saturating_sub(tally.refused_after));
-        let accepted = self.noise.quiet() + before;
+        let accepted = self.noise.quiet + before;
         let is_excess = self.noise.note(started, refused);
         let stood_still = self.pauses.in_a_row;
         self.pauses.ended(tally);
         if tally.probe_good && stood_still > 0.0 {
             self.rate.stood_still(now, stood_still);
         }
-        if tally.probe_good && stood_still >= STEP {
+        if tally.probe_good && stood_still >= STEP_SECONDS {
             self.has_room_again(now, stood_still);
         }
         let is_refused = tally.refused_new > 0 && !self.only_row_waits(tally.wait);
@@ -266,7 +266,7 @@ impl PaceValue {
         }
     }
 
-    /// Calls a second that were accepted since the refusal before, if there were enough calls. The next measurement starts at
+    /// Calls a second that were accepted since the last refusal, if there were enough calls. The next measurement starts at
     /// the present refusal; `later` calls have started after it and were not refused.
     fn measured(&mut self, now: f64, tally: &Tally, later: f64) -> Option<f64> {
         let Measurement { since, accepted } = self.measurement;
@@ -277,7 +277,7 @@ impl PaceValue {
             tally.refused_at
         };
         let lasted = began - since;
-        let is_enough = accepted >= FEWEST * 2.0;
+        let is_enough = accepted >= FEWEST_CALLS * 2.0;
         let is_old = lasted > LONGEST_WINDOW * 3.0;
         if is_enough || is_old || !self.rate.has_refused() {
             (self.measurement.since, self.measurement.accepted) = (began, later);
@@ -290,7 +290,7 @@ impl PaceValue {
     /// All calls stood still for this number of seconds, and now the service has room. If no wait was named, a window is over:
     /// the calls accepted since the window before are its quota.
     fn has_room_again(&mut self, now: f64, stood_still: f64) {
-        let before = self.before.take().filter(|_| self.noise.share() == 0.0);
+        let before = self.before.take().filter(|_| self.noise.share == 0.0);
         let Some(Measurement { since, accepted }) = before else {
             return;
         };
@@ -328,11 +328,11 @@ impl PaceValue {
     /// refused.
     fn pause(&mut self, now: f64, tally: &Tally, is_decreased: bool, random: f64) {
         let (wait, probe_refused) = (tally.wait, tally.probe_refused);
-        let is_random = self.noise.share() > 0.0 && !probe_refused;
-        if !is_decreased && wait < STEP && is_random || self.is_unlimited && wait == 0.0 {
+        let is_random = self.noise.share > 0.0 && !probe_refused;
+        if !is_decreased && wait < STEP_SECONDS && is_random || self.is_unlimited && wait == 0.0 {
             return;
         }
-        if wait >= STEP {
+        if wait >= STEP_SECONDS {
             self.window = self.window.max(wait.min(LONGEST_WINDOW));
         }
         if wait > 0.0 {
@@ -349,7 +349,7 @@ impl PaceValue {
 
     /// Whether nothing argues against a higher value.
     fn is_quiet(&self, now: f64, tally: &Tally) -> bool {
-        let is_calm = if self.noise.share() > 0.0 {
+        let is_calm = if self.noise.share > 0.0 {
             self.noise.is_calm()
         } else {
             tally.refused == 0
@@ -363,13 +363,15 @@ impl PaceValue {
         if self.is_unlimited || trend == Trend::Queueing {
             return;
         }
-        let step = (self.interval() * 2.0).max(STEP).max(self.window * WINDOWS);
+        let step = (self.interval() * 2.0)
+            .max(STEP_SECONDS)
+            .max(self.window * WINDOWS);
         let mut is_changed = false;
         if trend == Trend::Usual {
             let is_used = tally.in_flight_used;
             is_changed |= self.in_flight.quiet(now, lasted, step, is_used);
         }
-        let step = step.max(FEWEST / self.rate.value);
+        let step = step.max(FEWEST_CALLS / self.rate.value);
         is_changed |= self.rate.quiet(now, lasted, step, tally.rate_used);
         if is_changed {
             self.cause = Some(PaceCause::Search);
@@ -381,7 +383,7 @@ impl InFlightLevels {
     fn note(&mut self, tally: &Tally) {
         self.accepted.0 = self.accepted.0.max(tally.accepted_level);
         self.calls += tally.accepted;
-        if self.calls >= LEVELS {
+        if self.calls >= CALLS_PER_LEVELS {
             self.calls = 0;
             self.accepted = (0, self.accepted.0);
         }
@@ -393,14 +395,14 @@ impl InFlightLevels {
 
     /// A call was refused at this level. Returns the lowest level of several in a row that no accepted call had reached.
     fn refused(&mut self, level: u32) -> Option<u32> {
-        if level < ABOVE || level <= self.highest() {
+        if level < REFUSALS_ABOVE || level <= self.highest() {
             self.above = (0, 0);
             return None;
         }
         let (times, lowest) = self.above;
         let lowest = if times == 0 { level } else { lowest.min(level) };
         self.above = (times + 1, lowest);
-        if times + 1 < ABOVE {
+        if times + 1 < REFUSALS_ABOVE {
             return None;
         }
         self.above = (0, 0);
@@ -428,7 +430,7 @@ const SHORTEST_GUESS: f64 = 0.1;
 /// The longest pause if the service names no wait: the shorter ones before it together are longer than the usual windows.
 const LONGEST_GUESS: f64 = 30.0;
 /// Refusals of calls that were out together ask for the same pause, each up to a second later: headers name whole seconds.
-const ROUNDED: f64 = 1.0;
+const ROUNDING: f64 = 1.0;
 /// A named wait is stretched by up to this share, so that many programs do not come back at the same moment.
 const JITTER: f64 = 0.1;
 
@@ -478,7 +480,7 @@ impl Pauses {
 
     fn start(&mut self, now: f64, length: f64) {
         let until = now + length;
-        let same = if now < self.until { ROUNDED } else { 0.0 };
+        let same = if now < self.until { ROUNDING } else { 0.0 };
         if until > self.until + same {
             self.in_a_row += until - self.until.max(now);
             self.until = until;
@@ -499,7 +501,7 @@ mod tests {
         let limits = PaceLimits {
             rate: Rate::Auto,
             in_flight: 64.try_into().unwrap(),
-            remembered: Limit::NONE,
+            remembered: Limit::default(),
             max_wait: Duration::from_secs(900),
         };
         let mut kept = PaceValue::new(&limits);

@@ -351,7 +351,7 @@ mod tests {
         body: &str,
         columns: &Columns,
     ) -> char {
-        let headers = { headers.iter() }.map(|(name, value)| {
+        let headers = headers.iter().map(|(name, value)| {
             let name = HeaderName::from_static(name);
             (name, HeaderValue::from_static(value))
         });
@@ -363,9 +363,9 @@ mod tests {
         letter(&classify(Ok(reply), columns))
     }
 
-    /// The letter of an outcome; `+` is a verdict, `T` a throttle, `K` a refused key.
-    fn letter(outcome: &Classified) -> char {
-        match outcome {
+    /// The letter of a result; `+` is a verdict, `T` a throttle, `K` a refused key.
+    fn letter(result: &Classified) -> char {
+        match result {
             Classified::Answered(..) => '+',
             Classified::Throttled { .. } => 'T',
             Classified::Failed(fault) => {

@@ -188,7 +188,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The settings of a client.
 #[derive(Debug, Clone)]
 pub(crate) struct ClientSettings {
-    /// Where requests go.
+    /// The address of the requests.
     pub endpoint: Endpoint,
     /// The bearer token.
     pub api_key: Secret,
@@ -234,7 +234,7 @@ struct KeyInUse {
     used: ApiKeys,
 }
 
-/// A client of the library with its connections, and what is known of them.
+/// A client of the library with its connections, and counts of their calls.
 struct Pool {
     client: reqwest::Client,
     /// How many answers each connection brought, by the port of our end.
@@ -256,7 +256,7 @@ impl Client {
         let is_plain = settings.endpoint.is_plain();
         let tls = match settings.ca_file.as_deref() {
             None if is_plain => None,
-            // A file that makes no sense is refused also where it is not needed.
+            // An unusable file is refused even if it is not needed.
             ca_file => Some(client_config(ca_file)?),
         };
         let mut client = Self {
@@ -384,7 +384,7 @@ impl Client {
     }
 
     /// The server ended this pool's HTTP/2 connection before it took a call. Further connections get as many calls as it took
-    /// of those that it was given: more would be sent for nothing.
+    /// of the calls that it was given: more would be sent for nothing.
     fn left_out_call(&self, pool: &Pool) {
         pool.left_out.set(pool.left_out.get() + 1);
         let taken = pool.calls.get().saturating_sub(pool.left_out.get());
@@ -414,7 +414,7 @@ impl Client {
     /// nothing about the service.
     fn broke(&self, pool: &Rc<Pool>, port: u16) -> bool {
         let was_reused = pool.answers.borrow().get(&port) == Some(&1);
-        // The call that goes again gets a connection that nothing came over yet.
+        // The retry gets a fresh connection.
         if was_reused && self.breaks.get() < MOST_BREAKS && self.replace(pool) {
             self.breaks.set(self.breaks.get() + 1);
         }
@@ -495,7 +495,7 @@ impl Service for Client {
 /// Room for these headers and `content-length`, so that the map of a copy need not grow.
 const MOST_HEADERS: usize = 8;
 
-/// The headers of every request, also those that the libraries would otherwise make for each call.
+/// The headers of every request, with those that the libraries would otherwise make for each call.
 fn headers(settings: &ClientSettings) -> Result<HeaderMap> {
     let mut headers = HeaderMap::with_capacity(MOST_HEADERS);
     // Over TLS it may be HTTP/2, which has another way to name the host.
@@ -545,7 +545,7 @@ fn client_config(ca_file: Option<&Path>) -> Result<ClientConfig> {
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(verifier))
         .with_no_client_auth();
-    // HTTP/2 wherever the service offers it: there, every answer says whose it is.
+    // HTTP/2 if the service offers it: there, every answer names its request.
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(config)
 }

@@ -117,7 +117,7 @@ pub(crate) struct Counts {
     pub(crate) failed: FailedRows,
     /// Rows that passed without a call, as `--only` does not choose them.
     pub(crate) passed: u64,
-    /// Calls by outcome.
+    /// Calls by result.
     pub(crate) calls: Calls,
     /// The money spent and the cost of the verdicts, if the user gave a price.
     pub(crate) cost: Option<Cost>,
@@ -211,7 +211,7 @@ pub(crate) struct RowTotals {
     pub(crate) unfinished: u64,
 }
 
-/// The rows of a run, or of one of its files, by outcome.
+/// The rows of a run, or of one of its files, by result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub(crate) struct RowCounts {
     /// Rows that are done: with a verdict, without one, or passed.
@@ -250,7 +250,7 @@ pub(crate) struct FailedRows {
     pub(crate) reasons: BTreeMap<Reason, u64>,
 }
 
-/// Calls by outcome.
+/// Calls by result.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Calls {
@@ -349,7 +349,7 @@ impl Counts {
         self.scored() + self.failed.rows
     }
 
-    /// All rows up to now, by outcome.
+    /// All rows up to now, by result.
     pub(crate) const fn of_rows(&self) -> RowCounts {
         RowCounts {
             resolved: self.rows.resolved,

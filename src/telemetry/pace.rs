@@ -72,7 +72,7 @@ pub(crate) enum PaceCause {
 }
 
 impl Pace {
-    /// As it is shown and counted.
+    /// Rounded for people and for the counts.
     pub(crate) fn rounded(self) -> Self {
         Self {
             rate: self.rate.map(rounded),
@@ -124,7 +124,7 @@ impl Search {
     }
 }
 
-/// What the service's `RateLimit` headers ask for.
+/// What the service's `Limit` headers ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Hint {
@@ -136,19 +136,11 @@ pub(crate) enum Hint {
     Disbelieved,
 }
 
-/// The service's limits, as far as they were found for certain.
+/// The service's limits of calls, if they were found for certain.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Limit {
     /// The most calls a second that the service accepts.
     pub rate: Option<f64>,
     /// The most calls in flight that it accepts.
     pub in_flight: Option<u32>,
-}
-
-impl Limit {
-    /// Nothing is known.
-    pub(crate) const NONE: Self = Self {
-        rate: None,
-        in_flight: None,
-    };
 }

@@ -120,7 +120,7 @@ fn pace(rate: Rate) -> String {
 
 /// Says which limit an earlier run found. `start` is the part of it that calls start near: settings may rule out the rest.
 fn tell_limit(ledger: &PreparedLedger, start: Limit) {
-    if start != Limit::NONE
+    if start != Limit::default()
         && let Some(KnownLimit { found, .. }) = ledger.open.facts.known_limit
     {
         let (found, most) = (day(found), most(start));

@@ -184,7 +184,7 @@ fn gate(pace: PaceConfig, in_flight: NonZeroUsize, ledger: Option<&PreparedLedge
     let limits = PaceLimits {
         rate: pace.rate,
         in_flight,
-        remembered: known.map_or(Limit::NONE, |known| known.limit),
+        remembered: known.map_or(Limit::default(), |known| known.limit),
         max_wait: pace.max_wait,
     };
     Gate::new(limits, fastrand::Rng::new())

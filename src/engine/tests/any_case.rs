@@ -251,11 +251,11 @@ fn check_calls(
                 let allowed = &mut allowed[usize::try_from(row.get()).unwrap()];
                 prop_assert!(*allowed > 0, "row {} is called too often", row);
                 *allowed -= 1;
-                // A service that refuses the canary twice may refuse just this row, so another one is tried beside it.
-                let canaries = 1 + refused / 2;
+                // A service that refuses the probe twice may refuse just this row, so another one is tried beside it.
+                let probes = 1 + refused / 2;
                 prop_assert!(
-                    verdict_came || in_flight <= canaries,
-                    "the canary is not alone"
+                    verdict_came || in_flight <= probes,
+                    "there is more than the probe"
                 );
             }
             Event::CallAnswered(_) => (in_flight, verdict_came) = (in_flight - 1, true),

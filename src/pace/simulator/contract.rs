@@ -115,7 +115,7 @@ impl Case {
     }
 
     pub(super) fn run(&self, seed: u64) -> Seen {
-        let program = || controller(self.ceiling, Rate::Auto, Limit::NONE);
+        let program = || controller(self.ceiling, Rate::Auto, Limit::default());
         let mut programs: Vec<_> = (0..self.programs).map(|_| program()).collect();
         simulate(&mut programs, &mut *(self.model)(), self.minutes * 60, seed)
     }
@@ -376,7 +376,7 @@ fn random() -> Vec<Case> {
 /// The questions of four runs that share a pace for half a minute, with their times and the replies, as JSON.
 pub(crate) fn exchanges() -> Vec<(f64, String, String)> {
     let mut programs: Vec<_> = (0..4)
-        .map(|_| controller(64, Rate::Auto, Limit::NONE))
+        .map(|_| controller(64, Rate::Auto, Limit::default()))
         .collect();
     let bucket = &mut TokenBucket::new(40.0, 5.0, Hint::RetryAfter, USUAL);
     let way = Duration::from_millis(5);

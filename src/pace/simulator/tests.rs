@@ -98,9 +98,7 @@ fn services_drawn_at_random_are_used_well() {
 #[ignore = "takes minutes; `SIM_BLIND=SEED cargo test --release --lib pace::simulator -- --ignored --nocapture`"]
 fn services_of_other_kinds_are_used() {
     let kinds = other_kinds(number("SIM_BLIND", 1), 10);
-    let cases: Vec<_> = { kinds.iter() }
-        .flat_map(|(_, cases)| cases.clone())
-        .collect();
+    let cases: Vec<_> = kinds.iter().flat_map(|(_, cases)| cases.clone()).collect();
     let (reached, _) = table(&cases, 1..=number("SIM_SEEDS", 2));
     println!("| kind | share: mean, least | refused: mean |\n|---|---|---|");
     for ((kind, _), reached) in kinds.iter().zip(reached.chunks(10)) {
@@ -124,7 +122,7 @@ fn mean_share(cases: Vec<Case>, least: f64) -> f64 {
 fn sharing(case: &Case, runs: usize, round_trip: u64, seeds: u64) -> (f64, f64) {
     let (mut share, mut refused) = (0.0, 0.0);
     for seed in 1..=seeds {
-        let new = || controller(case.ceiling, Rate::Auto, Limit::NONE);
+        let new = || controller(case.ceiling, Rate::Auto, Limit::default());
         let mut programs: Vec<_> = (0..runs).map(|_| new()).collect();
         let (model, seconds) = (&mut *(case.model)(), 900);
         let seen = if round_trip == 0 {
@@ -165,7 +163,8 @@ fn runs_that_share_a_pace_use_a_service_as_one_does() {
             _ => reached[0].0 - 6.0,
         };
         missed.extend(
-            { reached.iter() }
+            reached
+                .iter()
                 .any(|(share, _)| *share < least)
                 .then_some(&case.name),
         );
@@ -177,15 +176,13 @@ fn runs_that_share_a_pace_use_a_service_as_one_does() {
 fn runs_that_share_a_pace_keep_to_one_limit() {
     let bucket = || TokenBucket::new(40.0, 20.0, Hint::RetryAfter, Work::of(0.08));
     let mut programs: Vec<_> = (0..4)
-        .map(|_| controller(64, Rate::Auto, Limit::NONE))
+        .map(|_| controller(64, Rate::Auto, Limit::default()))
         .collect();
     let way = Duration::from_millis(20);
     let seen = simulate_sharing(way, &mut programs, &mut bucket(), 300, 1);
     assert!(seen.share(60, 300) >= 0.9, "{}", seen.share(60, 300));
     assert!(seen.refused <= 60, "{}", seen.refused);
-    let limits: Vec<_> = { programs.iter() }
-        .map(|one| one.value.limit().rate)
-        .collect();
+    let limits: Vec<_> = programs.iter().map(|one| one.value.limit().rate).collect();
     assert!(limits[0].is_some() && limits.iter().all(|limit| *limit == limits[0]));
 }
 
@@ -201,9 +198,9 @@ fn a_run_that_remembers_a_limit_is_refused_less() {
                 let seen = simulate(&mut program, &mut *(case.model)(), 180, seed);
                 (seen, program[0].value.limit())
             };
-            let (first, limit) = night(Limit::NONE);
+            let (first, limit) = night(Limit::default());
             let (then, _) = night(limit);
-            if limit != Limit::NONE {
+            if limit != Limit::default() {
                 found += 1;
                 first_refused += first.refused;
                 then_refused += then.refused;
@@ -217,7 +214,7 @@ fn a_run_that_remembers_a_limit_is_refused_less() {
 
 /// A run of a quarter of an hour with this service, at this rate.
 fn quarter(rate: Rate, model: &mut dyn Model) -> (Seen, Controller) {
-    let mut program = [controller(512, rate, Limit::NONE)];
+    let mut program = [controller(512, rate, Limit::default())];
     let seen = simulate(&mut program, model, 900, 1);
     let [program] = program;
     (seen, program)

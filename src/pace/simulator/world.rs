@@ -231,7 +231,7 @@ impl<'a> Program<'a> {
     /// When something happens to it that is not about a call.
     fn next(&self) -> Option<Duration> {
         let letter = self.letter.as_ref().map(|(at, _)| *at);
-        { [self.wake, letter, self.controller.asks_at()] }
+        [self.wake, letter, self.controller.asks_at()]
             .into_iter()
             .flatten()
             .min()

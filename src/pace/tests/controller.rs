@@ -24,7 +24,7 @@ fn limits(rate: Rate, in_flight: usize) -> PaceLimits {
     PaceLimits {
         rate,
         in_flight: in_flight.try_into().unwrap(),
-        remembered: Limit::NONE,
+        remembered: Limit::default(),
         max_wait: Duration::from_secs(900),
     }
 }
@@ -110,7 +110,7 @@ impl World {
         if self.limits.rate == Rate::Unlimited {
             assert_eq!(
                 self.controller.value.limit(),
-                Limit::NONE,
+                Limit::default(),
                 "without a search"
             );
         }
@@ -265,14 +265,26 @@ fn a_run_starts_slowly_unless_a_rate_is_named_or_a_limit_is_remembered() {
     let [only_rate, only_in_flight] = [(remembered.rate, None), (None, remembered.in_flight)]
         .map(|(rate, in_flight)| Limit { rate, in_flight });
     for (limit, rate, most, pace, kept) in [
-        (Limit::NONE, auto, 64, (Some(10.0), 4), Limit::NONE),
-        (Limit::NONE, named, 64, (Some(100.0), 64), Limit::NONE),
-        (Limit::NONE, free, 64, (None, 64), Limit::NONE),
+        (
+            Limit::default(),
+            auto,
+            64,
+            (Some(10.0), 4),
+            Limit::default(),
+        ),
+        (
+            Limit::default(),
+            named,
+            64,
+            (Some(100.0), 64),
+            Limit::default(),
+        ),
+        (Limit::default(), free, 64, (None, 64), Limit::default()),
         // Until the service refuses, the remembered limit stays, except if the user allows less or everything.
         (remembered, auto, 64, (Some(80.0), 16), remembered),
         (remembered, auto, 20, (Some(80.0), 4), only_rate),
         (remembered, named, 64, (Some(100.0), 16), only_in_flight),
-        (remembered, free, 64, (None, 64), Limit::NONE),
+        (remembered, free, 64, (None, 64), Limit::default()),
     ] {
         let calls = Calls::new(&near(limit, rate, most));
         assert_eq!(calls.controller.value.limit(), kept, "{limit:?} {rate:?}");

@@ -15,7 +15,7 @@ fn gate(in_flight: usize, rate: &str) -> Gate {
     let limits = PaceLimits {
         rate: rate.parse().unwrap(),
         in_flight: in_flight.try_into().unwrap(),
-        remembered: Limit::NONE,
+        remembered: Limit::default(),
         max_wait: Duration::from_secs(900),
     };
     Gate::new(limits, fastrand::Rng::with_seed(7))
