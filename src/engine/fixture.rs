@@ -19,7 +19,7 @@ use crate::pace::{Gate, GiveUpPolicy, PaceLimits, Rate, RetryPolicy};
 use crate::service::scripted::Scripted;
 use crate::service::{ApiKeys, read_kept};
 use crate::telemetry::counts::Events;
-use crate::telemetry::pace::Limit;
+use crate::telemetry::pace::FoundLimit;
 use crate::verdict::DecisionPolicy;
 
 /// A directory for a ledger, in memory if the system allows it: each answer is synced, and no disk is tested here.
@@ -93,7 +93,7 @@ impl Fixture {
         let bounds = PaceLimits {
             rate: self.rate,
             in_flight: self.concurrency.try_into().unwrap(),
-            remembered: Limit::default(),
+            remembered: FoundLimit::default(),
             max_wait: PATIENCE,
         };
         let gate = Gate::new(bounds, fastrand::Rng::with_seed(7));
@@ -125,7 +125,7 @@ impl Engine<Scripted> {
     }
 
     /// The limit of the service.
-    pub(crate) fn limit(&self) -> Limit {
+    pub(crate) fn limit(&self) -> FoundLimit {
         self.gate.limit()
     }
 

@@ -12,7 +12,7 @@ use serde::{Serialize, Serializer};
 use crate::analysis::{CountedRows, DecisionCounts};
 use crate::base::numbers::{grouped, time};
 use crate::raw_json::escape_unsafe;
-use crate::telemetry::pace::Limit;
+use crate::telemetry::pace::FoundLimit;
 
 /// `1234567` as `1,234,567`.
 pub(crate) fn count(number: u64) -> String {
@@ -90,7 +90,7 @@ pub(crate) fn per_time(calls: f64) -> String {
 }
 
 /// `about 48.0/s`, `9 calls at a time`, or both; empty if no limit is known.
-pub(crate) fn most(limit: Limit) -> String {
+pub(crate) fn most(limit: FoundLimit) -> String {
     let rate = limit.rate.map(|rate| format!("about {}", per_time(rate)));
     let in_flight = limit.in_flight.map(|calls| at_a_time(calls.into()));
     let known: Vec<_> = rate.into_iter().chain(in_flight).collect();
@@ -201,7 +201,7 @@ mod tests {
             (Some(1234.5), Some(9), "about 1,235/s and 9 calls at a time"),
             (None, None, ""),
         ] {
-            assert_eq!(most(Limit { rate, in_flight }), expected);
+            assert_eq!(most(FoundLimit { rate, in_flight }), expected);
         }
     }
 

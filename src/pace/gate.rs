@@ -18,7 +18,7 @@ use super::controller::Controller;
 use super::retry::{CallCounts, RowRefusals};
 use super::shared::{PaceAsk, PaceReply};
 use super::types::{Admission, Allowance, Call, CallSignal, PaceEvent, PaceLimits, whole};
-use crate::telemetry::pace::{Limit, Pace, PaceCause, PaceChange};
+use crate::telemetry::pace::{FoundLimit, Pace, PaceCause, PaceChange};
 
 /// Gives permits for calls.
 pub struct Gate {
@@ -42,7 +42,7 @@ pub struct Gate {
     first_row_held_up: Notify,
     began: Instant,
     last_pace: Cell<Option<Pace>>,
-    last_limit: Cell<Limit>,
+    last_limit: Cell<FoundLimit>,
     closing: Notify,
     /// The store of the pace, if runs share it.
     store: Mutex<Option<PaceStore>>,
@@ -423,12 +423,12 @@ impl Gate {
     }
 
     /// The limit of the service that was found.
-    pub(crate) fn limit(&self) -> Limit {
+    pub(crate) fn limit(&self) -> FoundLimit {
         self.controller.borrow().value.limit()
     }
 
     /// That limit, if it has changed since the last time this was asked, or since the run started.
-    pub(crate) fn new_limit(&self) -> Option<Limit> {
+    pub(crate) fn new_limit(&self) -> Option<FoundLimit> {
         let limit = self.limit();
         (self.last_limit.replace(limit) != limit).then_some(limit)
     }

@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::telemetry::pace::{Limit, Pause};
+use crate::telemetry::pace::{FoundLimit, Pause};
 
 /// The pace that the user allows, and the limit to start from.
 #[derive(Debug, Clone, Copy)]
@@ -16,7 +16,7 @@ pub struct PaceLimits {
     /// The most calls in flight.
     pub in_flight: NonZeroUsize,
     /// The limit that an earlier run found. It is ignored if the user allows less.
-    pub remembered: Limit,
+    pub remembered: FoundLimit,
     /// How long to wait for a service that accepts nothing, whether it refuses calls or is down.
     pub max_wait: Duration,
 }

@@ -11,7 +11,7 @@ use super::noise::Noise;
 use super::search::LimitSearch;
 use super::tally::{Latency, QuotaHint, Tally, Trend};
 use super::types::{PaceLimits, Rate, whole};
-use crate::telemetry::pace::{Limit, Pace, PaceCause};
+use crate::telemetry::pace::{FoundLimit, Pace, PaceCause};
 
 /// The value that decides when calls may start.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -156,8 +156,8 @@ impl PaceValue {
     }
 
     /// The limits of the service that were found.
-    pub(super) fn limit(&self) -> Limit {
-        Limit {
+    pub(super) fn limit(&self) -> FoundLimit {
+        FoundLimit {
             rate: self.rate.limit(),
             in_flight: self.in_flight.limit().map(whole),
         }
@@ -501,7 +501,7 @@ mod tests {
         let limits = PaceLimits {
             rate: Rate::Auto,
             in_flight: 64.try_into().unwrap(),
-            remembered: Limit::default(),
+            remembered: FoundLimit::default(),
             max_wait: Duration::from_secs(900),
         };
         let mut kept = PaceValue::new(&limits);

@@ -124,7 +124,7 @@ impl Search {
     }
 }
 
-/// What the service's `Limit` headers ask for.
+/// What the service's `FoundLimit` headers ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Hint {
@@ -138,7 +138,7 @@ pub(crate) enum Hint {
 
 /// The service's limits of calls, if they were found for certain.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Limit {
+pub struct FoundLimit {
     /// The most calls a second that the service accepts.
     pub rate: Option<f64>,
     /// The most calls in flight that it accepts.

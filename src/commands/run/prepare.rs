@@ -30,7 +30,7 @@ use crate::sandbox::{Sandbox, SandboxPlan, SandboxSettings};
 use crate::service::{
     Account, Client, ClientSettings, Endpoint, KeyFile, Plan, SANDBOX_ID, Service as _, ServiceId,
 };
-use crate::telemetry::pace::Limit;
+use crate::telemetry::pace::FoundLimit;
 
 /// The name of a job that writes to standard output.
 const NAMELESS: &str = "rescore";
@@ -184,7 +184,7 @@ fn gate(pace: PaceConfig, in_flight: NonZeroUsize, ledger: Option<&PreparedLedge
     let limits = PaceLimits {
         rate: pace.rate,
         in_flight,
-        remembered: known.map_or(Limit::default(), |known| known.limit),
+        remembered: known.map_or(FoundLimit::default(), |known| known.limit),
         max_wait: pace.max_wait,
     };
     Gate::new(limits, fastrand::Rng::new())

@@ -19,7 +19,7 @@ pub(super) use crate::row_state::{Row, RowBatch, RowState};
 pub(super) use crate::service::scripted::{Scripted, ScriptedResult, Step};
 pub(super) use crate::telemetry::counts::{Counts, Events, Observer};
 pub(super) use crate::telemetry::event::{CancelReason, Event, InputEnd};
-pub(super) use crate::telemetry::pace::Limit;
+pub(super) use crate::telemetry::pace::FoundLimit;
 pub(super) use crate::verdict::{Failure, Reason, Verdict};
 
 use crate::ledger::{LeaseGeneration, LookupResult, RequestKey};

@@ -127,7 +127,7 @@ async fn rows_that_are_always_refused_fail_wherever_they_are_and_hold_up_no_othe
         assert!(calls <= throttled, "{case}, {calls} calls");
         assert!(ran.elapsed.as_secs() < seconds, "{case}");
         if rate == Rate::Unlimited {
-            assert_eq!(engine.limit(), Limit::default());
+            assert_eq!(engine.limit(), FoundLimit::default());
         }
     }
 }

@@ -10,7 +10,7 @@ use super::world::{Seen, simulate, simulate_sharing};
 use super::wrapped::{Away, Penalty, Wrapped, Wrapper};
 use crate::pace::controller::Controller;
 use crate::pace::types::{PaceLimits, Rate};
-use crate::telemetry::pace::Limit;
+use crate::telemetry::pace::FoundLimit;
 
 /// A service to try.
 #[derive(Clone)]
@@ -115,7 +115,7 @@ impl Case {
     }
 
     pub(super) fn run(&self, seed: u64) -> Seen {
-        let program = || controller(self.ceiling, Rate::Auto, Limit::default());
+        let program = || controller(self.ceiling, Rate::Auto, FoundLimit::default());
         let mut programs: Vec<_> = (0..self.programs).map(|_| program()).collect();
         simulate(&mut programs, &mut *(self.model)(), self.minutes * 60, seed)
     }
@@ -169,7 +169,7 @@ impl fmt::Display for Reached {
 }
 
 /// A run's pace with this maximum of calls in flight.
-pub(super) fn controller(in_flight: usize, rate: Rate, remembered: Limit) -> Controller {
+pub(super) fn controller(in_flight: usize, rate: Rate, remembered: FoundLimit) -> Controller {
     const QUARTER: Duration = Duration::from_secs(900);
     Controller::new(&PaceLimits {
         rate,
@@ -376,7 +376,7 @@ fn random() -> Vec<Case> {
 /// The questions of four runs that share a pace for half a minute, with their times and the replies, as JSON.
 pub(crate) fn exchanges() -> Vec<(f64, String, String)> {
     let mut programs: Vec<_> = (0..4)
-        .map(|_| controller(64, Rate::Auto, Limit::default()))
+        .map(|_| controller(64, Rate::Auto, FoundLimit::default()))
         .collect();
     let bucket = &mut TokenBucket::new(40.0, 5.0, Hint::RetryAfter, USUAL);
     let way = Duration::from_millis(5);

@@ -13,7 +13,7 @@ use super::world::{Seen, simulate, simulate_sharing};
 use super::wrapped::{Penalty, Wrapped, Wrapper};
 use crate::pace::controller::Controller;
 use crate::pace::types::Rate;
-use crate::telemetry::pace::Limit;
+use crate::telemetry::pace::FoundLimit;
 
 /// Calls `work` with each number below `many`, on all cores, and returns what it returned.
 fn for_each<T: Send>(many: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
@@ -122,7 +122,7 @@ fn mean_share(cases: Vec<Case>, least: f64) -> f64 {
 fn sharing(case: &Case, runs: usize, round_trip: u64, seeds: u64) -> (f64, f64) {
     let (mut share, mut refused) = (0.0, 0.0);
     for seed in 1..=seeds {
-        let new = || controller(case.ceiling, Rate::Auto, Limit::default());
+        let new = || controller(case.ceiling, Rate::Auto, FoundLimit::default());
         let mut programs: Vec<_> = (0..runs).map(|_| new()).collect();
         let (model, seconds) = (&mut *(case.model)(), 900);
         let seen = if round_trip == 0 {
@@ -176,7 +176,7 @@ fn runs_that_share_a_pace_use_a_service_as_one_does() {
 fn runs_that_share_a_pace_keep_to_one_limit() {
     let bucket = || TokenBucket::new(40.0, 20.0, Hint::RetryAfter, Work::of(0.08));
     let mut programs: Vec<_> = (0..4)
-        .map(|_| controller(64, Rate::Auto, Limit::default()))
+        .map(|_| controller(64, Rate::Auto, FoundLimit::default()))
         .collect();
     let way = Duration::from_millis(20);
     let seen = simulate_sharing(way, &mut programs, &mut bucket(), 300, 1);
@@ -198,9 +198,9 @@ fn a_run_that_remembers_a_limit_is_refused_less() {
                 let seen = simulate(&mut program, &mut *(case.model)(), 180, seed);
                 (seen, program[0].value.limit())
             };
-            let (first, limit) = night(Limit::default());
+            let (first, limit) = night(FoundLimit::default());
             let (then, _) = night(limit);
-            if limit != Limit::default() {
+            if limit != FoundLimit::default() {
                 found += 1;
                 first_refused += first.refused;
                 then_refused += then.refused;
@@ -214,7 +214,7 @@ fn a_run_that_remembers_a_limit_is_refused_less() {
 
 /// A run of a quarter of an hour with this service, at this rate.
 fn quarter(rate: Rate, model: &mut dyn Model) -> (Seen, Controller) {
-    let mut program = [controller(512, rate, Limit::default())];
+    let mut program = [controller(512, rate, FoundLimit::default())];
     let seen = simulate(&mut program, model, 900, 1);
     let [program] = program;
     (seen, program)

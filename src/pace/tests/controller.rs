@@ -16,7 +16,7 @@ use proptest::prelude::*;
 
 use crate::pace::controller::Controller;
 use crate::pace::types::{Admission, Allowance, Call, CallSignal, PaceEvent, PaceLimits, Rate};
-use crate::telemetry::pace::Limit;
+use crate::telemetry::pace::FoundLimit;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
@@ -24,7 +24,7 @@ fn limits(rate: Rate, in_flight: usize) -> PaceLimits {
     PaceLimits {
         rate,
         in_flight: in_flight.try_into().unwrap(),
-        remembered: Limit::default(),
+        remembered: FoundLimit::default(),
         max_wait: Duration::from_secs(900),
     }
 }
@@ -110,7 +110,7 @@ impl World {
         if self.limits.rate == Rate::Unlimited {
             assert_eq!(
                 self.controller.value.limit(),
-                Limit::default(),
+                FoundLimit::default(),
                 "without a search"
             );
         }
@@ -253,7 +253,7 @@ impl Calls {
 
 #[test]
 fn a_run_starts_slowly_unless_a_rate_is_named_or_a_limit_is_remembered() {
-    let remembered = Limit {
+    let remembered = FoundLimit {
         rate: Some(100.0),
         in_flight: Some(20),
     };
@@ -263,28 +263,34 @@ fn a_run_starts_slowly_unless_a_rate_is_named_or_a_limit_is_remembered() {
     };
     let (auto, free, named) = (Rate::Auto, Rate::Unlimited, Rate::PerSecond(100.0));
     let [only_rate, only_in_flight] = [(remembered.rate, None), (None, remembered.in_flight)]
-        .map(|(rate, in_flight)| Limit { rate, in_flight });
+        .map(|(rate, in_flight)| FoundLimit { rate, in_flight });
     for (limit, rate, most, pace, kept) in [
         (
-            Limit::default(),
+            FoundLimit::default(),
             auto,
             64,
             (Some(10.0), 4),
-            Limit::default(),
+            FoundLimit::default(),
         ),
         (
-            Limit::default(),
+            FoundLimit::default(),
             named,
             64,
             (Some(100.0), 64),
-            Limit::default(),
+            FoundLimit::default(),
         ),
-        (Limit::default(), free, 64, (None, 64), Limit::default()),
+        (
+            FoundLimit::default(),
+            free,
+            64,
+            (None, 64),
+            FoundLimit::default(),
+        ),
         // Until the service refuses, the remembered limit stays, except if the user allows less or everything.
         (remembered, auto, 64, (Some(80.0), 16), remembered),
         (remembered, auto, 20, (Some(80.0), 4), only_rate),
         (remembered, named, 64, (Some(100.0), 16), only_in_flight),
-        (remembered, free, 64, (None, 64), Limit::default()),
+        (remembered, free, 64, (None, 64), FoundLimit::default()),
     ] {
         let calls = Calls::new(&near(limit, rate, most));
         assert_eq!(calls.controller.value.limit(), kept, "{limit:?} {rate:?}");

@@ -9,13 +9,13 @@ use tokio::time::{Instant, sleep};
 use crate::pace::gate::{Gate, Permit, Undurable};
 use crate::pace::retry::RowRefusals;
 use crate::pace::types::{CallSignal, PaceEvent, PaceLimits};
-use crate::telemetry::pace::Limit;
+use crate::telemetry::pace::FoundLimit;
 
 fn gate(in_flight: usize, rate: &str) -> Gate {
     let limits = PaceLimits {
         rate: rate.parse().unwrap(),
         in_flight: in_flight.try_into().unwrap(),
-        remembered: Limit::default(),
+        remembered: FoundLimit::default(),
         max_wait: Duration::from_secs(900),
     };
     Gate::new(limits, fastrand::Rng::with_seed(7))
