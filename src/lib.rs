@@ -57,7 +57,7 @@ pub mod internals {
     pub use crate::service::{
         ApiKeys, Classified, Plan, Quota, Reply, SentRequest, classify, write_body,
     };
-    pub use crate::telemetry::pace::Limit;
+    pub use crate::telemetry::pace::FoundLimit;
     pub use crate::verdict::{
         Answer, Decision, DecisionPolicy, Failure, Reason, Score, TransactionId, Verdict,
     };

@@ -14,8 +14,9 @@ use std::fs;
 use std::path::Path;
 
 /// The only files that may name a crate, by how their names start. Crates that are not here may be named anywhere.
-const OWNERS: [(&str, &str); 19] = [
-    ("governor", "pace/limiter.rs"),
+const OWNERS: [(&str, &str); 20] = [
+    ("governor", "pace/controller.rs"),
+    ("chardetng", "input/text.rs"),
     ("clap", "cli/ config/ commands/text.rs"),
     ("csv", "input/sniff.rs selection.rs"),
     ("encoding_rs", "base/text.rs"),

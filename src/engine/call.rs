@@ -1,34 +1,36 @@
 //! One row's way to its verdict: permit, call, classification, back-off, and again.
 //!
-//! This is the only place where calls are made. `pace` says when a call may start, `service` says what its outcome means,
+//! This is the only place where calls are made. `pace` says when a call may start, `service` says what its result means,
 //! `after_call` says what follows it. An answer is durable before it is a verdict.
 
 use std::pin::Pin;
-use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::after_call::AfterCall;
-use super::parts::{Ending, Engine, RowCall, RowHistory, ScoredRow};
+use super::after_call::{AfterCall, RowCall, RowHistory};
+use super::state::{Engine, POLL_INTERVAL, RowEnd};
 use super::stop::Stop;
 use crate::base::error::Error;
 use crate::ledger::{ClaimResult, PaidResult, Unanswered, Urgency};
 use crate::pace::{Closed, Permit};
 use crate::row::RowNumber;
 use crate::service::{Exchange, Service};
+use crate::telemetry::counts::Events;
 use crate::telemetry::event::{Event, RetryCause};
-use crate::telemetry::hub::Events;
 use crate::verdict::{Reason, Verdict};
 
-/// How long to wait before another look at a request that another run has claimed.
-const LOOKED_AT_AGAIN: Duration = Duration::from_millis(500);
+/// A row that needs no more calls.
+#[derive(Debug)]
+pub(super) struct ScoredRow {
+    pub(super) row: RowNumber,
+    /// `None` if it is left for a later run.
+    pub(super) verdict: Option<Verdict>,
+    /// Why the run must stop, if it must.
+    pub(super) stop: Option<Stop>,
+}
 
 impl<S: Service> Engine<S> {
-    /// Gets the row's verdict; `permit` is for the first attempt.
-    #[expect(
-        clippy::manual_async_fn,
-        reason = "an `async fn` stores its arguments twice, and this is allocated and moved for each row"
-    )]
+    /// Gets the row's verdict; `permit` is for the first call.
     pub(super) fn score<'a>(
         &'a self,
         mut call: RowCall,
@@ -39,8 +41,9 @@ impl<S: Service> Engine<S> {
                 again: call.taken_over.then_some(RetryCause::TakenOver),
                 ..RowHistory::default()
             };
-            let (verdict, stop) = self.attempts(&mut call, &mut history, permit).await;
-            // Another run may ask for what has no answer. If one of its calls may have been billed, the next one counts that.
+            let (verdict, stop) = self.call_until_done(&mut call, &mut history, permit).await;
+            // Another run may call for a request without an answer. If a call of this row may have been billed, the other call
+            // counts that.
             if !history.is_called {
                 self.ledger.end_call(call.key, Unanswered::NotMade);
             }
@@ -59,17 +62,13 @@ impl<S: Service> Engine<S> {
         }
     }
 
-    /// Makes attempts until one settles the row.
-    #[expect(
-        clippy::manual_async_fn,
-        reason = "an `async fn` stores its arguments twice, and this is part of what is allocated for each row"
-    )]
-    fn attempts<'a>(
+    /// Makes calls until one of them ends the row.
+    fn call_until_done<'a>(
         &'a self,
         call: &mut RowCall,
         history: &mut RowHistory,
         mut permit: Permit<'a>,
-    ) -> impl Future<Output = Ending> {
+    ) -> impl Future<Output = RowEnd> {
         async move {
             loop {
                 // A permit may have been given just before the run started to stop.
@@ -81,7 +80,7 @@ impl<S: Service> Engine<S> {
                         return self.without_call(limit);
                     }
                     history.is_called = true;
-                    let (exchange, key) = self.attempt(call, history, permit.began()).await;
+                    let (exchange, key) = self.call_once(call, history, permit.began()).await;
                     // Held until the result is durable, and dropped before any other wait: it keeps others from calling.
                     let (next, undurable) = self.after_call(call, history, permit, exchange, key);
                     match next {
@@ -97,7 +96,7 @@ impl<S: Service> Engine<S> {
                                 _ => Ok(()),
                             };
                             drop(undurable);
-                            return self.ended(kept, verdict, stop);
+                            return self.end_row(verdict, stop, kept);
                         }
                         AfterCall::Again(after) => {
                             drop(undurable);
@@ -113,11 +112,11 @@ impl<S: Service> Engine<S> {
                     }
                 } else {
                     drop(permit);
-                    if let Err(ended) = self.claim_again(call, history).await {
-                        return ended;
+                    if let Err(end) = self.claim_again(call, history).await {
+                        return end;
                     }
                 }
-                let is_first = history.attempts.is_first() && history.refusals.times() == 0;
+                let is_first = !history.retries.has_failed && history.refusals.times == 0;
                 let next = if is_first {
                     self.gate.permit().await
                 } else {
@@ -131,27 +130,22 @@ impl<S: Service> Engine<S> {
         }
     }
 
-    /// Makes one call. Returns what it brought, and the generation of the API key that it carried.
-    #[expect(
-        clippy::manual_async_fn,
-        reason = "an `async fn` stores its arguments twice, and this is part of what is allocated for each row"
-    )]
-    fn attempt(
+    /// Makes one call. Returns its result, and the number of the API key that it carried.
+    fn call_once(
         &self,
         call: &RowCall,
         history: &mut RowHistory,
         began: Instant,
     ) -> impl Future<Output = (Exchange, u64)> {
         async move {
-            let key = self.state.borrow().key.number;
+            let key = self.state.borrow().key;
             history.calls = history.calls.saturating_add(1);
             let (row, again) = (call.row, history.again);
-            self.events
-                .emit_at(began, Event::AttemptBegan { row, again });
+            self.events.emit_at(began, Event::CallBegan { row, again });
             let mut in_flight = CallInFlight {
                 engine: self,
                 call,
-                attempt: history.calls,
+                number: history.calls,
                 is_out: true,
             };
             let exchange = self.service.ask(call.body.clone()).await;
@@ -162,31 +156,30 @@ impl<S: Service> Engine<S> {
 }
 
 impl<S> Engine<S> {
-    /// Makes what became of a request durable, of which this verdict came.
+    /// Makes the result of a request durable, with the verdict that it gives.
     async fn keep(
         &self,
         call: &RowCall,
         stored: PaidResult,
         verdict: &Verdict,
     ) -> Result<(), Error> {
-        let mut on_its_way = Unstored {
+        let mut unstored = Unstored {
             events: &self.events,
             row: call.row,
             may_be_lost: matches!(stored, PaidResult::Answer(_)),
         };
         self.ledger.keep(call.key, stored, verdict).await?;
-        on_its_way.may_be_lost = false;
+        unstored.may_be_lost = false;
         Ok(())
     }
 
-    /// How a row has ended whose result was to be made durable: it has its verdict if that is so. The run may have to stop
-    /// for this reason, or since there is no space for further results.
-    fn ended(
+    /// How a row ends: it has its verdict if that is durable. The run must also stop if there is no space for further results.
+    fn end_row(
         &self,
-        kept: Result<(), Error>,
         verdict: Option<Verdict>,
         stop: Option<Stop>,
-    ) -> Ending {
+        kept: Result<(), Error>,
+    ) -> RowEnd {
         let stop = stop.or_else(|| self.ledger.given_up().map(Stop::of_ledger));
         match kept {
             Ok(()) => (verdict, stop),
@@ -194,13 +187,13 @@ impl<S> Engine<S> {
         }
     }
 
-    /// Waits until the row may be called for again, after its lease has ended; otherwise returns how the row has ended. Hardly
-    /// any row needs this, so it is a future of its own.
+    /// Waits until the row may be called for again, after its lease has ended. If it need not be, returns how it has ended.
+    /// Hardly any row comes here, so it is a future of its own.
     fn claim_again<'a>(
         &'a self,
         call: &'a mut RowCall,
         history: &'a mut RowHistory,
-    ) -> Pin<Box<dyn Future<Output = Result<(), Ending>> + 'a>> {
+    ) -> Pin<Box<dyn Future<Output = Result<(), RowEnd>> + 'a>> {
         Box::pin(async move {
             loop {
                 let claimed = self.claim(vec![call.key], 1, Urgency::Now).await;
@@ -218,12 +211,12 @@ impl<S> Engine<S> {
                     }
                     Some(ClaimResult::Known(found)) => {
                         if let Some(known) = found.known {
-                            return Err((Some(self.known(known)), None));
+                            return Err((Some(self.stored(known)), None));
                         }
                     }
                     Some(ClaimResult::Taken | ClaimResult::Free) | None => {}
                 }
-                let waited = self.gate.back_off(LOOKED_AT_AGAIN).await;
+                let waited = self.gate.back_off(POLL_INTERVAL).await;
                 waited.map_err(|Closed| (None, None))?;
             }
         })
@@ -235,7 +228,8 @@ impl<S> Engine<S> {
 struct CallInFlight<'a, S> {
     engine: &'a Engine<S>,
     call: &'a RowCall,
-    attempt: u32,
+    /// The number of this call among those of the row, from 1.
+    number: u32,
     is_out: bool,
 }
 
@@ -244,15 +238,15 @@ impl<S> Drop for CallInFlight<'_, S> {
         if !self.is_out {
             return;
         }
-        let (row, attempt) = (self.call.row, self.attempt);
-        let abandoned = Event::AttemptAbandoned { row, attempt };
+        let (row, attempt) = (self.call.row, self.number);
+        let abandoned = Event::CallAbandoned { row, attempt };
         self.engine.events.emit(abandoned);
         let ledger = &self.engine.ledger;
         ledger.end_call(self.call.key, Unanswered::MaybeBilled);
     }
 }
 
-/// An outcome on its way to the disk. Dropped before it is there, it reports that a paid answer may be lost.
+/// A result on its way to the disk. If it is dropped before it is there, it reports that a paid answer may be lost.
 struct Unstored<'a> {
     events: &'a Events,
     row: RowNumber,

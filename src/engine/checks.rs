@@ -1,8 +1,8 @@
-//! What is watched for in all answers of the run: one transaction id for different requests, fields that no answer has, and
-//! scores below zero.
+//! Checks over all answers of the run: one transaction id for different requests, fields that no answer has, and scores below
+//! zero.
 //!
-//! A cache or proxy that gives one user's answer to another is the worst fault of all, because every row looks right. Of
-//! answers only hashes with a seed of this run are kept, and only of the last ones.
+//! A cache or proxy that gives one user's answer to another is the worst fault of all, because every row looks right. Only
+//! hashes of the last answers are kept, with a seed of this run.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;
@@ -14,19 +14,19 @@ use foldhash::quality::RandomState;
 use crate::fields::columns_line;
 use crate::raw_json::Pointer;
 use crate::row::RowNumber;
+use crate::telemetry::counts::Events;
 use crate::telemetry::event::Event;
-use crate::telemetry::hub::Events;
 use crate::verdict::{Answer, TransactionId};
 
-/// How many ids are remembered, in about 400 KiB, until all are forgotten. A broken cache repeats itself sooner.
-const REMEMBERED: usize = 8_192;
+/// This many ids are remembered, in about 400 KiB, and then all are forgotten. A broken cache repeats itself sooner.
+const MAX_REMEMBERED: usize = 8_192;
 /// A service may repeat an id by accident, but not for this number of different requests: then the answers are mixed up.
 const MIXED_UP: u32 = 20;
-/// Answers that are checked for fields. One that none of these users has is hardly one of the service's: a misspelt pointer
+/// Answers that are checked for fields. A field that none of them has is hardly one of the service's: a misspelt pointer
 /// would leave its column empty to the end of a paid file.
-const FIRST: u32 = 100;
+const MIN_ANSWERS: u32 = 100;
 
-/// What was seen of the answers so far.
+/// The answers so far.
 #[derive(Debug)]
 pub(super) struct AnswerChecks {
     /// The number of the file whose rows are answered; 0 for a run of one file.
@@ -39,18 +39,18 @@ pub(super) struct AnswerChecks {
     /// The index of the level that decides; `None` if scores do.
     level: Option<usize>,
     answers: u32,
-    /// A score below zero was seen.
+    /// A score below zero was reported.
     below_zero: bool,
-    /// The requests whose answers had one id, by fingerprint: the last ones.
+    /// The last requests whose answers had an earlier id, by fingerprint.
     repeated: Vec<i64>,
-    /// One id came so often that no answer is trusted whose id has repeated.
+    /// One id came so often that no answer with a repeated id is trusted.
     is_mixed_up: bool,
 }
 
 /// The ids of the last answers, as hashes.
 type Transactions = HashMap<u64, FirstUse, RandomState>;
 
-/// The row that an id came with first, and what that row asked.
+/// The row with which an id came first, and its request.
 #[derive(Debug, Clone, Copy)]
 struct FirstUse {
     file: u64,
@@ -60,12 +60,12 @@ struct FirstUse {
     others: u32,
 }
 
-/// What none of the answers had.
+/// The fields that none of the answers had.
 #[derive(Debug, PartialEq)]
 pub(super) struct FieldsMissing {
     /// How many answers were checked.
     pub(super) answers: u32,
-    /// The pointers of the fields, with those to what is there instead, as they are shown.
+    /// The fields' pointers, and the pointers to what is there instead, in words.
     pub(super) fields: String,
     /// Whether one of them is the level that decides.
     pub(super) level: bool,
@@ -95,17 +95,13 @@ impl AnswerChecks {
         }
     }
 
-    /// From now on the answers are to rows of this file.
-    pub(super) const fn start_file(&mut self, file: u64) {
-        self.file = file;
-    }
-
-    /// Checks an answer to the request with this fingerprint against those before it. If its id has repeated, returns the
+    /// Checks an answer to the request with this fingerprint against earlier ones. If its id has repeated, returns the
     /// requests whose answers cannot be trusted: none, or once answers are mixed up, first all whose ids have repeated, then
-    /// each that comes with a known id.
+    /// each that comes with a remembered id.
     pub(super) fn check(
         &mut self,
-        (row, request): (RowNumber, i64),
+        row: RowNumber,
+        request: i64,
         answer: &Answer,
         events: &Events,
     ) -> Option<Vec<i64>> {
@@ -122,13 +118,14 @@ impl AnswerChecks {
                 first: first.row,
                 first_file: first.file,
             });
-            let surplus = self.repeated.len().saturating_sub(REMEMBERED);
+            let surplus = self.repeated.len().saturating_sub(MAX_REMEMBERED);
             self.repeated.drain(..surplus);
             self.repeated.extend([first.request, request]);
             self.is_mixed_up |= first.others + 1 == MIXED_UP;
         }
         let is_below = self.level.is_none() && answer.score.value().is_below_zero();
-        if is_below && !mem::replace(&mut self.below_zero, true) {
+        if is_below && !self.below_zero {
+            self.below_zero = true;
             events.emit(Event::ScoreBelowZero { row });
         }
         repeated?;
@@ -152,7 +149,7 @@ impl AnswerChecks {
         self.last = body.clone();
         let is_missing = |at: usize| !matches!(answer.captured.get(at), Some(Some(_)));
         self.missing.retain(|(at, _)| is_missing(*at));
-        if self.answers < FIRST {
+        if self.answers < MIN_ANSWERS {
             return None;
         }
         self.end()
@@ -161,12 +158,11 @@ impl AnswerChecks {
     /// The fields that all answers lacked, if there were fewer; `None` if they were reported before.
     pub(super) fn end(&mut self) -> Option<FieldsMissing> {
         let fields = mem::take(&mut self.missing);
-        let names: Vec<_> = { fields.iter() }
-            .map(|(_, pointer)| format!("`{pointer}`"))
-            .collect();
+        let pointers = || fields.iter().map(|(_, pointer)| pointer);
+        let names: Vec<_> = pointers().map(|pointer| format!("`{pointer}`")).collect();
         let body = mem::take(&mut self.last);
         let body = String::from_utf8_lossy(&body);
-        let others = fields.iter().flat_map(|(_, pointer)| pointer.others(&body));
+        let others = pointers().flat_map(|pointer| pointer.others(&body));
         let mut others: Vec<_> = others.collect();
         others.sort();
         others.dedup();
@@ -189,7 +185,7 @@ fn note(transactions: &mut Transactions, id: &TransactionId, this: FirstUse) -> 
         first.others += 1;
         return Some(*first);
     }
-    if transactions.len() == REMEMBERED {
+    if transactions.len() == MAX_REMEMBERED {
         transactions.clear();
     }
     transactions.insert(id, this);
@@ -230,9 +226,9 @@ mod tests {
         ] {
             assert_eq!(noted(&mut transactions, text, request), others);
         }
-        for number in 0..3 * REMEMBERED {
+        for number in 0..3 * MAX_REMEMBERED {
             noted(&mut transactions, &format!("u-{number}"), 1);
-            assert!(transactions.len() <= REMEMBERED, "ids fill the memory");
+            assert!(transactions.len() <= MAX_REMEMBERED, "ids fill the memory");
         }
     }
 
@@ -248,7 +244,7 @@ mod tests {
         };
         // How many answers there are, and which field has the level.
         for (answers, level, reported, at_the_end) in [
-            (3 * FIRST, 1, missing(FIRST, true), None),
+            (3 * MIN_ANSWERS, 1, missing(MIN_ANSWERS, true), None),
             (1, 0, None, missing(1, false)),
             (0, 1, None, None),
         ] {

@@ -1,4 +1,4 @@
-//! The loop of the engine, which waits for what happens next, and its state, whose handlers never wait.
+//! The loop of the engine, which waits for the next event, and its state, whose handlers never wait.
 //!
 //! While rows run, there is one way to stop: any reason is handed to [`Dispatcher::stop`], which acts on it without delay.
 
@@ -12,10 +12,11 @@ use tokio::sync::mpsc;
 use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::parts::{Engine, RowCall, ScoredRow};
-use super::rows::Rows;
+use super::after_call::RowCall;
+use super::call::ScoredRow;
+use super::rows::{Rows, WindowSize};
+use super::state::Engine;
 use super::stop::Stop;
-use super::window::WindowSize;
 use crate::ledger::{Claimed, RequestKey, Urgency};
 use crate::pace::{FreshRows, Permit};
 use crate::row_state::{Row, RowBatch};
@@ -23,15 +24,15 @@ use crate::service::Service;
 use crate::telemetry::event::{CancelReason, Event, InputEnd};
 
 /// The time for an answer to reach the disk after its call. A disk that takes longer hangs.
-const COMMIT: Duration = Duration::from_secs(10);
+const COMMIT_TIME: Duration = Duration::from_secs(10);
 /// The whole drain after SIGTERM or SIGHUP. Kubernetes kills after 30 s, and the last rows must still be written and synced.
-const TERMINATED: Duration = Duration::from_secs(20);
-/// What is left of a drain after SIGINT, when something else had started it: the person who sends it does not want to wait.
-const INTERRUPTED: Duration = Duration::from_secs(5);
+const DRAIN_TERMINATED: Duration = Duration::from_secs(20);
+/// The rest of a drain after SIGINT, if something else had started it: the person who sends it does not want to wait.
+const DRAIN_INTERRUPTED: Duration = Duration::from_secs(5);
 /// How long the writer may take to accept the last rows once no call is out any more.
-const HAND_OVER: Duration = Duration::from_secs(4);
+const HAND_OVER_TIME: Duration = Duration::from_secs(4);
 
-/// What the reader's thread sends. The end is a message of its own: a reader that died must not look like a short file.
+/// A message of the reader's thread. The end is a message of its own: a reader that died must not look like a short file.
 #[derive(Debug)]
 pub(crate) enum Read {
     /// Some rows, in input order.
@@ -42,7 +43,7 @@ pub(crate) enum Read {
     Failed(Stop),
 }
 
-/// What the engine sends to the writer's thread.
+/// A message to the writer's thread.
 #[derive(Debug)]
 pub(crate) enum Write {
     /// Finished rows, in input order.
@@ -51,8 +52,8 @@ pub(crate) enum Write {
     Trailer(Bytes),
 }
 
-/// Runs rows from the reader's thread to the writer's until the input ends or something stops the run; then finishes what is in
-/// flight. Returns why it stopped. `stops` come from signals and the writer's thread; what comes later stays in it.
+/// Runs rows from the reader's thread to the writer's until the input ends or something stops the run; then waits for calls in
+/// flight. Returns why it stopped. `stops` come from signals and the writer's thread; later ones stay in it.
 #[expect(clippy::too_many_lines, reason = "it is the whole loop, in its order")]
 pub(crate) async fn run<S: Service>(
     engine: &Engine<S>,
@@ -81,22 +82,22 @@ pub(crate) async fn run<S: Service>(
             break;
         }
         engine.gate.set_fresh_rows(dispatcher.fresh_rows());
-        let goes_on = !dispatcher.is_stopping();
+        let is_running = !dispatcher.is_stopping();
         let (needs_permit, may_start) = (dispatcher.needs_permit(), dispatcher.may_start());
         let writes = set(&mut write_timer, dispatcher.write_at());
-        let drains = set(&mut drain_timer, dispatcher.drain_ends());
+        let stopped = dispatcher.stopped.as_ref();
+        let drains = set(&mut drain_timer, stopped.map(|stopped| stopped.drain_ends));
         let asks_again = set(&mut claim_timer, dispatcher.rows.ask_again_at());
         // Only one thing wins each wait, and the other futures are dropped. They lose nothing: all may be started again.
         tokio::select! {
-            Some(outcome) = scoring.next(), if dispatcher.scoring > 0 => {
+            Some(scored) = scoring.next(), if dispatcher.scoring > 0 => {
                 dispatcher.time_passed();
-                dispatcher.row_done(outcome);
-                // To look at everything else between rows that are done together would cost more than a row. A stop comes
-                // first.
+                dispatcher.row_done(scored);
+                // Checking everything else between rows that end together would cost more than a row. A stop comes first.
                 while !dispatcher.is_stopping()
-                    && let Some(outcome) = scoring.next().now_or_never().flatten()
+                    && let Some(scored) = scoring.next().now_or_never().flatten()
                 {
-                    dispatcher.row_done(outcome);
+                    dispatcher.row_done(scored);
                 }
             }
             Ok(permit) = engine.gate.permit(), if may_start => {
@@ -105,10 +106,10 @@ pub(crate) async fn run<S: Service>(
                     scoring.push(engine.score(call, permit));
                 }
             }
-            // The next row may start now, or be claimed, which is seen before the next wait.
-            () = engine.gate.canary_is_held_up(), if needs_permit && !may_start => {}
-            () = &mut claim_timer, if goes_on && asks_again => dispatcher.time_passed(),
-            Some(claimed) = claiming.next(), if goes_on => {
+            // The next row may start now, or be claimed: the loop does that before the next wait.
+            () = engine.gate.first_row_is_held_up(), if needs_permit && !may_start => {}
+            () = &mut claim_timer, if is_running && asks_again => dispatcher.time_passed(),
+            Some(claimed) = claiming.next(), if is_running => {
                 dispatcher.time_passed();
                 dispatcher.claimed(claimed);
             }
@@ -126,7 +127,7 @@ pub(crate) async fn run<S: Service>(
                     Err(_) => dispatcher.writer_gone(stops.try_recv().ok()),
                 }
             }
-            () = &mut write_timer, if writes => dispatcher.rows.window.set_overdue(),
+            () = &mut write_timer, if writes => dispatcher.rows.window.is_overdue = true,
             Some(stop) = stops.recv() => dispatcher.stop(stop),
             () = &mut drain_timer, if drains => {
                 scoring.clear();
@@ -149,16 +150,18 @@ fn set(timer: &mut Pin<&mut Sleep>, at: Option<Instant>) -> bool {
     at.is_some()
 }
 
-/// Hands what is left to the writer. Returns why the run stopped, even if it does so only now.
+/// Hands the remaining rows to the writer. Returns why the run stopped, even if it does so only now.
 async fn hand_over<S: Service>(
     mut dispatcher: Dispatcher<'_, S>,
     write: &mpsc::Sender<Write>,
     stops: &mut mpsc::UnboundedReceiver<Stop>,
 ) -> Option<Stop> {
-    let mut deadline = Instant::now() + HAND_OVER;
-    let (rows, trailer) = dispatcher.take_rest();
+    let mut deadline = Instant::now() + HAND_OVER_TIME;
+    let is_whole = !dispatcher.is_stopping();
+    let rows = dispatcher.rows.take_rest();
+    let trailer = std::mem::take(&mut dispatcher.rows.trailer);
     let rows = (!rows.is_empty()).then_some(Write::Rows(rows));
-    let trailer = (!trailer.is_empty()).then_some(Write::Trailer(trailer));
+    let trailer = (is_whole && !trailer.is_empty()).then_some(Write::Trailer(trailer));
     for message in rows.into_iter().chain(trailer) {
         let slot = loop {
             tokio::select! {
@@ -166,9 +169,9 @@ async fn hand_over<S: Service>(
                 slot = write.reserve() => break slot,
                 Some(stop) = stops.recv(), if !dispatcher.is_stopping() => {
                     dispatcher.stop(stop);
-                    deadline = Instant::now() + HAND_OVER;
+                    deadline = Instant::now() + HAND_OVER_TIME;
                 }
-                // The program that reads the output has stopped reading: the caller will notice.
+                // The program that reads the output has stopped reading. The caller notices that.
                 () = sleep_until(deadline), if dispatcher.is_stopping() => {
                     return dispatcher.into_stop();
                 }
@@ -241,7 +244,7 @@ impl<'a, S: Service> Dispatcher<'a, S> {
             let admitted = self.rows.admit_without_call();
             self.stop_if_err(admitted);
         }
-        self.rows.look_at_lease();
+        self.rows.check_lease();
         // No row waits for a permit that it may not use.
         if self.needs_permit() {
             let has_calls = self.engine.check_budget();
@@ -272,7 +275,7 @@ impl<'a, S: Service> Dispatcher<'a, S> {
         !self.is_stopping() && self.rows.may_call()
     }
 
-    /// Whether it may have one, and need not wait for the canary's verdict.
+    /// Whether it may have one, and need not wait for the first verdict.
     pub(super) fn may_start(&self) -> bool {
         self.needs_permit() && self.engine.may_start_beside(self.scoring)
     }
@@ -308,16 +311,9 @@ impl<'a, S: Service> Dispatcher<'a, S> {
         self.writes && self.rows.window.should_write()
     }
 
-    /// When what is ready must be written, though more rows may be ready by then; `None` if nothing is.
+    /// When finished rows must be written that are still few.
     pub(super) fn write_at(&self) -> Option<Instant> {
-        let window = &self.rows.window;
-        let waits = self.writes && window.has_ready() && !window.should_write();
-        waits.then(|| window.write_at())
-    }
-
-    /// When rows that are still being scored are given up.
-    pub(super) fn drain_ends(&self) -> Option<Instant> {
-        self.stopped.as_ref().map(|stopped| stopped.drain_ends)
+        self.rows.window.write_at().filter(|_| self.writes)
     }
 
     /// Time has passed in a wait.
@@ -326,13 +322,13 @@ impl<'a, S: Service> Dispatcher<'a, S> {
     }
 
     /// A row was scored.
-    pub(super) fn row_done(&mut self, outcome: ScoredRow) {
+    pub(super) fn row_done(&mut self, scored: ScoredRow) {
         self.scoring = self.scoring.saturating_sub(1);
-        let resolved = self.rows.resolve(outcome);
-        self.stop_if_err(resolved);
+        let done = self.rows.scored(scored);
+        self.stop_if_err(done);
     }
 
-    /// Requests that were being claimed have come back.
+    /// Requests have been claimed.
     pub(super) fn claimed(&mut self, claimed: Result<Claimed, Stop>) {
         let done = claimed.and_then(|claimed| self.rows.claimed(claimed));
         self.stop_if_err(done);
@@ -362,7 +358,7 @@ impl<'a, S: Service> Dispatcher<'a, S> {
     }
 
     /// Stops the run; calls in flight may finish. No call is given up before its own time limit, because it is paid for, unless
-    /// the process may be killed soon. The first reason stays the reason.
+    /// the process may be killed soon. The first reason is kept.
     pub(super) fn stop(&mut self, stop: Stop) {
         let (reason, now) = (stop.reason, Instant::now());
         let events = &self.engine.events;
@@ -372,8 +368,8 @@ impl<'a, S: Service> Dispatcher<'a, S> {
                 stopped.stop.error = stopped.stop.error.take().or(stop.error);
             }
             let longest = match reason {
-                CancelReason::Interrupted => INTERRUPTED,
-                reason if reason.is_urgent() => TERMINATED,
+                CancelReason::Interrupted => DRAIN_INTERRUPTED,
+                reason if reason.is_urgent() => DRAIN_TERMINATED,
                 _ => return,
             };
             let left = stopped.drain_ends.saturating_duration_since(now);
@@ -385,9 +381,9 @@ impl<'a, S: Service> Dispatcher<'a, S> {
         events.emit(Event::CancelBegan(reason));
         self.engine.gate.close();
         let longest_call = self.engine.service.longest_call();
-        let whole = longest_call.saturating_add(COMMIT);
+        let whole = longest_call.saturating_add(COMMIT_TIME);
         let most = if reason.is_urgent() {
-            TERMINATED
+            DRAIN_TERMINATED
         } else {
             whole
         };
@@ -399,13 +395,6 @@ impl<'a, S: Service> Dispatcher<'a, S> {
             stop,
             drain_ends: now + most.min(whole),
         });
-    }
-
-    /// Takes the rows that are resolved and not yet written, and the blank lines after the last row of the input.
-    pub(super) fn take_rest(&mut self) -> (Vec<Row>, Bytes) {
-        let (rows, trailer) = self.rows.take_rest();
-        let is_whole = !self.is_stopping();
-        (rows, if is_whole { trailer } else { Bytes::new() })
     }
 
     /// Why the run stopped, if it did.

@@ -8,20 +8,21 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use super::parts::{AnswerRules, Engine, Limits};
+use super::state::{AnswerRules, Engine, StopRules};
 use crate::base::money::Money;
+use crate::base::numbers::Tolerance;
 use crate::ledger::{
     CallLimit, LedgerAccount, LedgerLocation, LedgerSettings, LedgerWriter, OpenLedger, RequestKey,
     Reuse, ServerWait, Unanswered,
 };
-use crate::pace::{FailureBudget, Gate, GiveUpPolicy, PaceLimits, Rate, RetryPolicy};
+use crate::pace::{Gate, GiveUpPolicy, PaceLimits, Rate, RetryPolicy};
 use crate::service::scripted::Scripted;
 use crate::service::{ApiKeys, read_kept};
-use crate::telemetry::hub::Events;
-use crate::telemetry::pace::Limit;
+use crate::telemetry::counts::Events;
+use crate::telemetry::pace::FoundLimit;
 use crate::verdict::DecisionPolicy;
 
-/// A directory for a ledger, in memory where the system has a place there: each answer is synced, and no disk is tested here.
+/// A directory for a ledger, in memory if the system allows it: each answer is synced, and no disk is tested here.
 pub(crate) fn directory() -> TempDir {
     tempfile::tempdir_in("/dev/shm").unwrap_or_else(|_| tempfile::tempdir().unwrap())
 }
@@ -63,7 +64,7 @@ pub(crate) struct Fixture {
     pub(crate) retries: u32,
     /// How often a row may be sent again that may have been billed.
     pub(crate) resends: u32,
-    pub(crate) failures: FailureBudget,
+    pub(crate) max_failures: Option<Tolerance>,
     pub(crate) keep_going: bool,
     pub(crate) ledger: LedgerWriter,
     pub(crate) events: Events,
@@ -79,7 +80,7 @@ impl Fixture {
             rate: Rate::Unlimited,
             retries: 4,
             resends: 1,
-            failures: FailureBudget::default(),
+            max_failures: None,
             keep_going: false,
             ledger: LedgerWriter::in_memory(Vec::new()),
             events: Events::new(),
@@ -92,14 +93,17 @@ impl Fixture {
         let bounds = PaceLimits {
             rate: self.rate,
             in_flight: self.concurrency.try_into().unwrap(),
-            known: Limit::NONE,
+            remembered: FoundLimit::default(),
             max_wait: PATIENCE,
         };
         let gate = Gate::new(bounds, fastrand::Rng::with_seed(7));
-        let limits = Limits {
-            retries: RetryPolicy::new(self.retries, self.resends),
+        let rules = StopRules {
+            retries: RetryPolicy {
+                retries: self.retries,
+                resends: self.resends,
+            },
             max_wait: PATIENCE,
-            failures: self.failures,
+            max_failures: self.max_failures,
             finishes: false,
             new_requests: None,
             host: "scripted.test".to_owned(),
@@ -110,7 +114,7 @@ impl Fixture {
         };
         let give_up = GiveUpPolicy::new(self.keep_going);
         let (service, ledger, events) = (self.service, self.ledger, self.events);
-        Engine::new(service, gate, ledger, events, answers, limits, give_up)
+        Engine::new(service, gate, ledger, events, answers, rules, give_up)
     }
 }
 
@@ -121,7 +125,7 @@ impl Engine<Scripted> {
     }
 
     /// The limit of the service.
-    pub(crate) fn limit(&self) -> Limit {
+    pub(crate) fn limit(&self) -> FoundLimit {
         self.gate.limit()
     }
 
@@ -133,6 +137,6 @@ impl Engine<Scripted> {
 
     /// An earlier run had verdicts from the service.
     pub(crate) fn worked_before(&self) {
-        self.state.borrow_mut().give_up.worked_before();
+        self.state.borrow_mut().give_up.worked_before = true;
     }
 }

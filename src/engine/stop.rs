@@ -1,12 +1,12 @@
-//! Why a run must stop: the reason in a word, and in words what the service does and what may help.
+//! Why a run must stop: the reason in a word, and a message that says what the service does and what may help.
 
 use std::time::{Duration, SystemTime};
 
 use super::checks::FieldsMissing;
 use crate::base::error::{Error, Exit};
-use crate::base::numbers::{DAY, time};
 use crate::base::text::quoted;
-use crate::pace::{AnsweredBy, Trouble};
+use crate::observe::whole_seconds;
+use crate::pace::Trouble;
 use crate::row::RowNumber;
 use crate::service::{Fault, Health};
 use crate::telemetry::event::CancelReason;
@@ -17,7 +17,7 @@ use crate::verdict::Reason;
 pub(crate) struct Stop {
     /// The reason in a word.
     pub(crate) reason: CancelReason,
-    /// The reason in full; `None` where the word says it all.
+    /// The reason in full; `None` if the word says it all.
     pub(crate) error: Option<Error>,
 }
 
@@ -57,7 +57,7 @@ impl Stop {
         Self::internal("the writer's thread ended unexpectedly")
     }
 
-    /// Says what becomes of the answers and failures that have led to the stop; `file` is the number of the file whose rows run.
+    /// Adds that the answers and failures that led to the stop are not kept; `file` is the number of the file whose rows run.
     pub(super) fn not_kept(mut self, file: u64) -> Self {
         let words = match file {
             0 | 1 => "these answers are not kept: the same command asks for them again",
@@ -75,35 +75,30 @@ impl Stop {
     }
 }
 
-/// The stop for a pause that is too long to sit out, with the time to come back.
+/// The stop for a pause of up to a day that is too long to wait for, with the time to come back.
 pub(super) fn asks_to_wait(wait: Duration) -> Stop {
-    let mut back = format!("it asks to come back in {}", time(wait));
-    let is_sane = wait <= 365 * DAY;
-    if is_sane {
-        let at = httpdate::fmt_http_date(SystemTime::now() + wait);
-        back = format!("{back}, at {at}");
-    }
-    let error = Error::stopped("the service asks for a pause that is too long to wait for");
-    let error = error.detail(back);
-    let hint = "`--max-wait` sets how long a run waits";
-    let error = if is_sane { error.hint(hint) } else { error };
+    let at = httpdate::fmt_http_date(SystemTime::now() + wait);
+    let wait = whole_seconds(wait);
+    let error = Error::stopped("the service asks for a pause that is too long to wait for")
+        .detail(format!("it asks to come back in {wait}, at {at}"))
+        .hint("`--max-wait` sets how long a run waits");
     Stop::new(CancelReason::MaxWait, error)
 }
 
-/// The stop for refusals, with or without a pause that they name: no call was accepted for this long.
+/// The stop for refusals, whether they name a pause or not: no call was accepted for this long.
 pub(super) fn only_refuses(host: &str, waited: Duration) -> Stop {
     let error = Error::stopped(format!(
         "{} has accepted no call for {}",
         quoted(host),
-        time(waited)
+        whole_seconds(waited)
     ))
     .hint("a quota may be used up: ask the service, or run again later; `--max-wait` sets how long a run waits");
     Stop::new(CancelReason::MaxWait, error)
 }
 
-/// The stop for a service that does not come back, and has accepted no call for this long; `row` is the one whose call was last.
+/// The stop for a service that does not come back, and has accepted no call for this long. The `last` call was for `row`.
 pub(super) fn down_for(host: &str, lasted: Duration, row: RowNumber, last: &Fault) -> Stop {
-    let (host, lasted, message) = (quoted(host), time(lasted), last.shown());
+    let (host, lasted, message) = (quoted(host), whole_seconds(lasted), last.to_display());
     let error = if last.health == Health::Failed {
         // It may be the rows, but too many of them to continue: only a person can tell.
         Error::stopped(format!("{host} has been failing for {lasted}"))
@@ -122,22 +117,19 @@ pub(super) fn for_trouble(
     host: &str,
     trouble: Trouble,
     rows: u32,
-    (row, last): (RowNumber, &Fault),
+    row: RowNumber,
+    last: &Fault,
 ) -> Stop {
-    let is_garbage = last.from_other_program;
-    let (host, reason, last) = (quoted(host), last.failure.reason, last.shown());
-    let is_other = matches!(
-        trouble,
-        Trouble::Useless(AnsweredBy::OtherProgram) | Trouble::Refused(AnsweredBy::OtherProgram)
-    );
+    let is_other = last.from_other_program;
+    let (host, reason, last) = (quoted(host), last.failure.reason, last.to_display());
     let (reason, what, detail, hint) = match trouble {
-        Trouble::Useless(_) | Trouble::Refused(_) if is_other && rows == 1 => (
+        Trouble::Useless | Trouble::Refused if is_other && rows == 1 => (
             CancelReason::NoVerdicts,
             format!("the first answer of {host} does not look like the service's: it is not JSON"),
             last.to_owned(),
             "the call may have been billed; check `--base-url`, and that no proxy or login page is in between (`--keep-going` continues anyway)",
         ),
-        Trouble::Useless(_) | Trouble::Refused(_) => (
+        Trouble::Useless | Trouble::Refused => (
             CancelReason::NoVerdicts,
             match rows {
                 1 => format!("{host} gave no verdict for a row"),
@@ -146,11 +138,11 @@ pub(super) fn for_trouble(
             format!("the last answer: {last}"),
             "a quota may be used up, or the base address, the plan or the columns that are sent may be wrong; if the rows are really bad, `--keep-going` goes past them",
         ),
-        Trouble::Forbidden(by) => {
+        Trouble::Forbidden => {
             let error = Error::refused(format!("{host} refuses access"))
                 .detail(format!("the service said: {last}"))
-                .hint(if by == AnsweredBy::OtherProgram {
-                    "a page is the answer of a firewall or a proxy: ask whether this machine's address or country is blocked; the API key was perhaps not looked at"
+                .hint(if is_other {
+                    "the answer is a page of a firewall or a proxy: ask whether this machine's address or country is blocked; perhaps nobody has looked at the API key"
                 } else {
                     "check the API key, the service id and the plan, and whether this machine's address is allowed"
                 });
@@ -168,7 +160,7 @@ pub(super) fn for_trouble(
             format!("the last call: {last}"),
             "check the base address, this machine's network and its proxy",
         ),
-        Trouble::GaveUp if is_garbage => (
+        Trouble::GaveUp if is_other => (
             CancelReason::Unavailable,
             format!("{host} does not answer in HTTP"),
             format!("the last call: {last}"),

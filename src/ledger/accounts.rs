@@ -13,7 +13,7 @@ use super::key::RequestHasher;
 use super::settings::{LedgerAccount, LedgerLocation, millis, time};
 use crate::base::error::{Error, Result as RunResult};
 use crate::base::money::Money;
-use crate::telemetry::pace::Limit;
+use crate::telemetry::pace::FoundLimit;
 
 /// Milliseconds.
 pub(super) const DAY: i64 = 24 * 60 * 60 * 1_000;
@@ -42,7 +42,7 @@ pub(crate) struct StoredAccount {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct KnownLimit {
     /// The limit.
-    pub(crate) limit: Limit,
+    pub(crate) limit: FoundLimit,
     /// When the service last showed it.
     pub(crate) found: SystemTime,
 }
@@ -56,7 +56,8 @@ impl KnownLimit {
 
     /// Stores it for an account.
     pub(super) fn store(&self, database: &mut dyn Database, account: i64) -> Result<(), DbFault> {
-        let limit = (self.limit != Limit::NONE).then(|| serde_json::to_string(&self.limit).ok());
+        let limit =
+            (self.limit != FoundLimit::default()).then(|| serde_json::to_string(&self.limit).ok());
         let values = params![limit.flatten(), millis(self.found), account];
         let update = "UPDATE accounts SET limits = $1, limits_at = $2 WHERE id = $3";
         database.query(update, values).map(drop)
@@ -275,7 +276,7 @@ mod tests {
     #[test]
     fn a_limit_is_used_for_a_week() {
         let limit = KnownLimit {
-            limit: Limit::NONE,
+            limit: FoundLimit::default(),
             found: SystemTime::now(),
         };
         let days = |days: u64| Duration::from_secs(days * 24 * 60 * 60);

@@ -30,7 +30,7 @@ use super::runs::{ClaimResult, Group, Record, RunEnd, RunRecord, Unanswered};
 use super::settings;
 use crate::base::error::{Error, Result};
 use crate::base::threads::lock;
-use crate::telemetry::pace::Limit;
+use crate::telemetry::pace::FoundLimit;
 use crate::verdict::Verdict;
 
 /// The longest that an answer waits for others. Far below what a person notices, and long enough for most of a burst.
@@ -338,7 +338,7 @@ impl LedgerWriter {
     }
 
     /// Stores the load that the service was just found to accept, with the next answers or at the end.
-    pub(crate) fn found(&self, limit: Limit) {
+    pub(crate) fn found(&self, limit: FoundLimit) {
         let found = SystemTime::now();
         self.shared.lock().limit = Some(KnownLimit { limit, found });
     }

@@ -1,5 +1,5 @@
-//! What `decide` shows: what was counted while the rows of a scored file were decided again, and what other thresholds would
-//! do. Both are a text for people and an object for programs.
+//! The results of `decide`: the counts of a scored file whose rows were decided again, and the effect of other thresholds.
+//! Both are a text for people and an object for programs.
 //!
 //! Of other thresholds people see a table that fits a terminal, and programs every pair. A table of all pairs would fit no
 //! screen, and does not have to: the share that is approved depends only on the first threshold, the share that is blocked
@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
-use super::numbers::{count, counted, named, one_line, parts, some_path, time, verdicts};
+use super::numbers::{count, counted, named, one_line, parts, some_path, verdicts};
 use super::summary_text::{drift_lines, undecided};
 use crate::analysis::{CountedRows, DecisionCounts, Drift, ThresholdPair, WhatIf};
 use crate::base::error::Exit;
-use crate::base::numbers::{percent_of, seconds};
+use crate::base::numbers::{percent_of, seconds, time};
 use crate::base::text::display;
 use crate::row::RowNumber;
 use crate::verdict::{Reason, Thresholds};

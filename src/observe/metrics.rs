@@ -1,11 +1,10 @@
-//! Metrics for Prometheus, in a text file for the node exporter's textfile collector: what an alert can use.
+//! Metrics for Prometheus, in a text file for the node exporter's textfile collector: the numbers that an alert can use.
 //!
 //! The file is replaced whole every 15 seconds and at the end. It has counts and no value of a row.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::io;
-use std::mem;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
@@ -17,15 +16,14 @@ use crate::base::error::{Exit, system_words};
 use crate::base::money::Money;
 use crate::base::private_file::{self, Readers};
 use crate::base::text::display;
-use crate::telemetry::counts::{Cost, Counts};
-use crate::telemetry::hub::Events;
+use crate::telemetry::counts::{Cost, Counts, Events};
 
 const fn number(number: u64) -> f64 {
     number as f64
 }
 
 /// How every file of metrics of rescore starts: no other file is ever replaced.
-const START: &[u8] = b"# HELP rescore_";
+const METRICS_START: &[u8] = b"# HELP rescore_";
 /// The node exporter is another user, so everybody may read the file: it has no secrets.
 const READERS: Readers = Readers::of_any_group(0o644);
 /// The metric that outlives a run that fails.
@@ -50,7 +48,7 @@ impl MetricsFile {
         if fs::metadata(&path).is_ok_and(|there| !there.is_file()) {
             return Err(io::Error::other("it is not a regular file"));
         }
-        let earlier = earlier_content(&path, "metrics", |text| text.starts_with(START))?;
+        let earlier = earlier_content(&path, "metrics", |text| text.starts_with(METRICS_START))?;
         let last_success = last_success(&earlier);
         READERS.of_new(&path)?;
         Ok(Self {
@@ -83,7 +81,7 @@ impl MetricsFile {
         let rows_expected = expected.map(|it| number(it.rows));
         let calls_expected = expected.map(|it| number(it.calls));
         let money = |of: fn(&Cost) -> Money| Some(of(counts.cost.as_ref()?).as_f64());
-        // One that is not known is left out. Totals are those of the last start.
+        // Unknown metrics are left out. Totals count from the last start.
         let metrics = [
             ("exit_code", "How the run ended.", code),
             ("start_time_seconds", "When it started.", Some(start)),
@@ -143,7 +141,7 @@ fn last_success(text: &[u8]) -> Option<f64> {
 }
 
 /// How often the file is replaced: node exporters are usually asked every 15 to 60 seconds.
-const EVERY: Duration = Duration::from_secs(15);
+const WRITE_INTERVAL: Duration = Duration::from_secs(15);
 
 /// Writes metrics until the run ends.
 pub(crate) struct MetricsThread {
@@ -175,15 +173,16 @@ fn write(file: &MetricsFile, events: &Events, ended: &Receiver<Exit>) {
         let counts = events.with_counts(|counts| counts.as_of(now, tariff));
         if let Err(error) = file.write(&counts, end)
             // The rows matter more. Once is enough: the next attempt is only seconds away.
-            && !mem::replace(&mut warned, true)
+            && !warned
         {
+            warned = true;
             let (path, why) = (display(&file.path), system_words(&error));
             warn(&format!("cannot write the metrics to `{path}`: {why}"));
         }
         if end.is_some() {
             return;
         }
-        end = match ended.recv_timeout(EVERY) {
+        end = match ended.recv_timeout(WRITE_INTERVAL) {
             Ok(end) => Some(end),
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => return,

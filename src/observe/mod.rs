@@ -1,11 +1,9 @@
-//! What people and programs see of a run, while it lasts and when it is over.
+//! The views of a run for people and programs, while it lasts and when it is over.
 //!
 //! Everything here reads events or [`Counts`](crate::telemetry::counts::Counts); nothing here counts, and no stage knows of
 //! it. Progress, metrics and the log have threads of their own, so that a slow terminal or disk never delays a call.
 
-mod bar;
 mod decide;
-mod log;
 mod messages;
 mod metrics;
 mod numbers;
@@ -15,13 +13,17 @@ mod summary;
 mod summary_text;
 
 pub(crate) use decide::{DecideSummary, ScoredRows, WhatIfView, threshold_rows};
-pub(crate) use log::{EventLog, LogLine, end_log, log_line, start_log};
-pub(crate) use messages::{speak_json, tell, tell_error, tell_usage, warn, warn_of};
+pub(crate) use messages::{
+    EventLog, LogLine, end_log, log_line, speak_json, start_log, tell, tell_error, tell_usage,
+    warn, warn_of,
+};
 pub(crate) use metrics::{MetricsFile, MetricsThread};
 pub(crate) use numbers::{
     count, counted, day, moment, most, named, one_line, pretty_json, stamp, utc_seconds,
+    whole_seconds,
 };
-pub(crate) use progress::{ProgressSettings, ProgressThread, Style};
+pub(crate) use progress::{ProgressThread, Style};
+pub(crate) use snapshot::ProgressSettings;
 pub(crate) use summary::{
     DecisionRule, Expected, FileState, FileSummary, LedgerLeft, ReportedRun, RunIdentity,
     RunSummary, SizedFile, ended_by, only_of_others, refuse_other_content,

@@ -10,22 +10,14 @@ use jiff::{Timestamp, Zoned};
 use serde::{Serialize, Serializer};
 
 use crate::analysis::{CountedRows, DecisionCounts};
-use crate::base::numbers::grouped;
-pub(crate) use crate::base::numbers::{counted, time};
+pub(crate) use crate::base::numbers::counted;
+use crate::base::numbers::{grouped, time};
 use crate::raw_json::escape_unsafe;
-use crate::telemetry::pace::Limit;
+use crate::telemetry::pace::FoundLimit;
 
 /// `1234567` as `1,234,567`.
 pub(crate) fn count(number: u64) -> String {
     grouped(number.into())
-}
-
-/// `once`, `2 times`.
-pub(super) fn times(number: u64) -> String {
-    match number {
-        1 => "once".to_owned(),
-        number => format!("{} times", count(number)),
-    }
 }
 
 /// A moment in local time, with the date.
@@ -90,7 +82,7 @@ pub(crate) fn per_time(calls: f64) -> String {
 }
 
 /// `about 48.0/s`, `9 calls at a time`, or both; empty if no limit is known.
-pub(crate) fn most(limit: Limit) -> String {
+pub(crate) fn most(limit: FoundLimit) -> String {
     let rate = limit.rate.map(|rate| format!("about {}", per_time(rate)));
     let in_flight = limit.in_flight.map(|calls| at_a_time(calls.into()));
     let known: Vec<_> = rate.into_iter().chain(in_flight).collect();
@@ -144,7 +136,7 @@ pub(crate) fn named(named: &CountedRows) -> Option<String> {
 }
 
 /// A time in whole seconds, rounded up: a countdown with tenths only flickers.
-pub(super) fn whole_seconds(length: Duration) -> String {
+pub(crate) fn whole_seconds(length: Duration) -> String {
     let seconds = length.as_millis().div_ceil(1000);
     let seconds = Duration::from_secs(seconds.try_into().unwrap_or(u64::MAX));
     if seconds.as_secs() < 10 {
@@ -188,8 +180,6 @@ mod tests {
         assert_eq!(count(0), "0");
         assert_eq!(count(999), "999");
         assert_eq!(count(1_234_567), "1,234,567");
-        assert_eq!(times(1), "once");
-        assert_eq!(times(1_000), "1,000 times");
         assert_eq!(rate(1234.5), "1,235");
         assert_eq!(rate(12.34), "12.3");
         assert_eq!(rate(0.5), "0.50");
@@ -203,7 +193,7 @@ mod tests {
             (Some(1234.5), Some(9), "about 1,235/s and 9 calls at a time"),
             (None, None, ""),
         ] {
-            assert_eq!(most(Limit { rate, in_flight }), expected);
+            assert_eq!(most(FoundLimit { rate, in_flight }), expected);
         }
     }
 

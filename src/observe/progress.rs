@@ -1,26 +1,31 @@
-//! Progress while a run lasts: a thread that shows a bar, lines or JSON objects at intervals, and what should not wait for the
-//! next one, such as warnings and pauses, as it happens.
+//! Progress while a run lasts: a thread that shows a bar, lines or JSON objects at intervals, and in between warnings, pauses and
+//! other notices as they happen.
+//!
+//! The bar is two lines: how far the run is, and below that why calls wait and what they brought. Both fit terminals of any
+//! width. indicatif draws them on a page in memory, as only `base::stderr` writes to the terminal.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Result};
+use std::mem::take;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 use serde::Serialize;
 
-use super::bar::picture;
 use super::messages::{speaks_json, warn};
 use super::numbers::{
-    count, counted, now_in_local_time, one_line, parts, rate, time, verdicts, whole_seconds,
+    count, counted, now_in_local_time, one_line, parts, rate, verdicts, whole_seconds,
 };
-pub(crate) use super::snapshot::ProgressSettings;
-use super::snapshot::{Now, RecentProgress, Snapshot, down, paused};
+use super::snapshot::{Now, ProgressSettings, RecentProgress, Snapshot, down, paused};
 use super::summary::RunIdentity;
+use crate::base::numbers::time;
 use crate::base::stderr::{columns, draw, say, say_progress};
+use crate::base::threads::lock;
 use crate::row::RowNumber;
-use crate::telemetry::counts::Counts;
+use crate::telemetry::counts::{Counts, Events, Observer};
 use crate::telemetry::event::{CancelReason, Event, PassedOver};
-use crate::telemetry::hub::{Events, Observer};
 
 /// How progress is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +43,7 @@ pub(crate) enum Style {
 }
 
 impl Style {
-    /// What `auto` means here: a bar on a terminal that can redraw, lines everywhere else. If the rows go to the terminal too,
+    /// Replaces `auto` by a bar on a terminal that can redraw, and by lines everywhere else. If the rows go to the terminal too,
     /// there is never a bar: it would be drawn over them.
     pub(crate) fn chosen(self, rows_on_terminal: bool) -> Self {
         let dumb = || std::env::var_os("TERM").is_some_and(|kind| kind == "dumb");
@@ -53,10 +58,10 @@ impl Style {
 }
 
 /// Ten pictures a second look live and cost next to nothing.
-const FRAME: Duration = Duration::from_millis(100);
+const FRAME_INTERVAL: Duration = Duration::from_millis(100);
 /// The first line comes early: it shows that the run works.
-const FIRST_LINE: Duration = Duration::from_secs(3);
-const LINES: Duration = Duration::from_secs(10);
+const FIRST_LINE_AFTER: Duration = Duration::from_secs(3);
+const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The thread that shows progress.
 pub(crate) struct ProgressThread {
@@ -76,7 +81,7 @@ impl ProgressThread {
         let mut view = View {
             style,
             settings,
-            wait_shown: false,
+            has_shown_wait: false,
         };
         let thread = std::thread::Builder::new().name("progress".to_owned());
         let thread = thread.spawn(move || view.show(&events, &notices)).ok();
@@ -105,21 +110,21 @@ struct View {
     settings: ProgressSettings,
     /// A pause was shown since the last line. A service that refuses a call every second must not fill a log: the next line
     /// shows the other pauses.
-    wait_shown: bool,
+    has_shown_wait: bool,
 }
 
 impl View {
     fn show(&mut self, events: &Events, notices: &Receiver<Notice>) {
         let (first, every) = match self.style {
-            Style::Bar => (FRAME, FRAME),
-            _ => (FIRST_LINE, LINES),
+            Style::Bar => (FRAME_INTERVAL, FRAME_INTERVAL),
+            _ => (FIRST_LINE_AFTER, LINE_INTERVAL),
         };
         let mut recent = RecentProgress::default();
         let mut next = events.elapsed() + first;
         loop {
-            let heard = notices.recv_timeout(next.saturating_sub(events.elapsed()));
+            let notice = notices.recv_timeout(next.saturating_sub(events.elapsed()));
             let mut now = || Snapshot::take(events, &self.settings, &mut recent);
-            match heard {
+            match notice {
                 Err(RecvTimeoutError::Timeout) => {
                     let now = now();
                     self.frame(&now);
@@ -140,7 +145,7 @@ impl View {
 
     /// Shows the numbers of this moment.
     fn frame(&mut self, now: &Snapshot) {
-        self.wait_shown = false;
+        self.has_shown_wait = false;
         match self.style {
             Style::Bar => {
                 let share = now.now.percent.map(|percent| percent / 100.0);
@@ -161,15 +166,15 @@ impl View {
         with_time(&parts.join("; "))
     }
 
-    /// Shows what should not wait for the next frame.
+    /// Shows a notice, which does not wait for the next frame.
     fn notice(&mut self, notice: &Notice, now: &Snapshot) {
         match (self.style, notice) {
             (_, Notice::Warning(words)) => warn(words),
             (_, Notice::Asked) => say_progress(&self.line(now)),
             (Style::Json, _) => say(&self.json(now)),
-            (Style::Plain, Notice::Wait(_)) if self.wait_shown => {}
+            (Style::Plain, Notice::Wait(_)) if self.has_shown_wait => {}
             (Style::Plain, Notice::Said(words) | Notice::Wait(words)) => {
-                self.wait_shown |= matches!(notice, Notice::Wait(_));
+                self.has_shown_wait |= matches!(notice, Notice::Wait(_));
                 say(&with_time(words));
             }
             (Style::Bar, Notice::Said(words)) => say(&format!("rescore: {words}")),
@@ -179,23 +184,16 @@ impl View {
     }
 
     /// How far the run is, and below that why calls wait and what they brought.
-    fn words(
-        &self,
-        Snapshot {
-            counts,
-            now,
-            reasons,
-        }: &Snapshot,
-    ) -> [Vec<String>; 2] {
-        let (is_sandbox, expected) = (
-            self.settings.identity.sandbox,
-            self.settings.identity.expected.as_ref(),
-        );
+    fn words(&self, now: &Snapshot) -> [Vec<String>; 2] {
+        let (counts, reasons, now) = (&now.counts, &now.reasons, &now.now);
+        let identity = &self.settings.identity;
+        let (is_sandbox, expected) = (identity.sandbox, identity.expected.as_ref());
         // `file 3 of 64`, once there is a first file of several.
         let file = now.file.filter(|file| *file > 0).zip(now.files);
         let head = [
             // In a long run, one percent takes hours.
-            { now.percent }.map(|percent| format!("{:.1}%", (percent * 10.0).floor() / 10.0)),
+            now.percent
+                .map(|percent| format!("{:.1}%", (percent * 10.0).floor() / 10.0)),
             file.map(|(file, files)| format!("file {} of {}", count(file), count(files))),
             Some(match expected {
                 Some(expected) => {
@@ -204,9 +202,11 @@ impl View {
                 }
                 None => counted(counts.rows.resolved, "row"),
             }),
-            { now.remaining }.map(|left| format!("ETA {}", whole_seconds(left))),
+            now.remaining
+                .map(|left| format!("ETA {}", whole_seconds(left))),
             is_sandbox.then(|| "sandbox".to_owned()),
-            { now.rows_per_second }.map(|speed| format!("{} rows/s", rate(speed))),
+            now.rows_per_second
+                .map(|speed| format!("{} rows/s", rate(speed))),
         ];
         // A stand-in sends no bill.
         let would_have = if is_sandbox { "would have " } else { "" };
@@ -230,7 +230,7 @@ impl View {
     }
 
     /// Progress for programs: the counts that the summary has as well, and the moment.
-    fn json(&self, Snapshot { counts, now, .. }: &Snapshot) -> String {
+    fn json(&self, now: &Snapshot) -> String {
         #[derive(Serialize)]
         struct ProgressLine<'a> {
             r#type: &'static str,
@@ -241,13 +241,13 @@ impl View {
             now: &'a Now,
         }
         one_line(&ProgressLine {
-            r#type: match counts.cancelled {
+            r#type: match now.counts.cancelled {
                 Some(_) => "stopping",
                 None => "progress",
             },
             identity: &self.settings.identity,
-            counts,
-            now,
+            counts: &now.counts,
+            now: &now.now,
         })
     }
 }
@@ -275,7 +275,7 @@ enum Notice {
 /// The observer that sends notices.
 struct Notices {
     to: Sender<Notice>,
-    /// The names of the files in their order, where there are several.
+    /// The names of the files in their order, if there are several.
     files: Vec<String>,
 }
 
@@ -289,11 +289,11 @@ impl Observer for Notices {
     }
 }
 
-/// The service is waited for at the start.
-const NOT_UP: &str = "the service cannot be reached: it is tried again, at first every few seconds, for as long as \
+/// The service cannot be reached at the start.
+const CANNOT_BE_REACHED: &str = "the service cannot be reached: it is tried again, at first every few seconds, for as long as \
     `--max-wait` says; Ctrl-C stops";
 
-/// The notice about an event that people should hear of at once.
+/// The notice about an event that people should know of immediately.
 fn happened(at: Duration, event: &Event, counts: &Counts) -> Option<Notice> {
     let in_flight = counts.calls.in_flight;
     Some(Notice::Said(match event {
@@ -303,7 +303,7 @@ fn happened(at: Duration, event: &Event, counts: &Counts) -> Option<Notice> {
         // Only once for each outage; later tries appear in the next line.
         Event::ServiceDown { lasted, why, .. } if lasted.is_zero() => {
             if counts.calls.answered == 0 {
-                format!("{why}: {NOT_UP}")
+                format!("{why}: {CANNOT_BE_REACHED}")
             } else {
                 let words = down(counts.state.outage.as_ref()?, at).join("; ");
                 return Some(Notice::Wait(words));
@@ -358,9 +358,6 @@ impl Notices {
                 let rows = rows.map(|(file, row)| self.named(file, row)).join(" and ");
                 format!("two different users got the same transaction id, in {rows}: {MIXED_UP}")
             }
-            Event::ManyRefused { rows } => format!(
-                "the service has rejected {rows} consecutive rows; the rejects file says why"
-            ),
             Event::ScoreBelowZero { row } => format!(
                 "{} got a score below 0, which is decided like any low score: check that the service does not mean \"no score\" by it",
                 self.named(counts.state.file, *row)
@@ -390,6 +387,170 @@ impl Notices {
         match names.find(|(number, _)| *number == file) {
             Some((_, name)) => format!("row {row} of `{name}`"),
             None => format!("row {row}"),
+        }
+    }
+}
+
+/// Columns of the bar itself, by the columns of the terminal: the words beside it matter more.
+const GAUGES: [(usize, usize); 2] = [(72, 16), (50, 8)];
+/// The bar's length in units: finer than any terminal draws.
+const BAR_UNITS: f64 = 1000.0;
+const SEPARATOR: &str = " · ";
+
+/// The two lines for a terminal of this width. `share` is the part that is done, from 0 to 1; `None` if it is not known.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a share is from 0 to 1"
+)]
+fn picture(share: Option<f64>, lines: [Vec<String>; 2], columns: u16) -> Vec<String> {
+    let [head, below] = lines;
+    // After the last column some terminals start a new line and others do not.
+    let width = usize::from(columns).saturating_sub(1);
+    let fits = GAUGES.iter().find(|(least, _)| width >= *least);
+    let gauge = share.and(fits).map(|(_, columns)| *columns);
+    let room = width - gauge.map_or(0, |gauge| gauge + 1);
+    let gauge = gauge.map(|columns| format!("{{bar:{columns}}} "));
+    let template = gauge.unwrap_or_default() + "{prefix}\n{msg}";
+    let style = ProgressStyle::with_template(&template)
+        .unwrap_or_else(|_| ProgressStyle::default_bar())
+        .progress_chars("█▉▊▋▌▍▎▏ ");
+    let page = Page {
+        columns,
+        text: Arc::default(),
+    };
+    let target = ProgressDrawTarget::term_like(Box::new(page.clone()));
+    let bar = ProgressBar::with_draw_target(Some(BAR_UNITS as u64), target)
+        .with_style(style)
+        .with_position((share.unwrap_or_default() * BAR_UNITS) as u64)
+        .with_prefix(fit(head, room))
+        .with_message(fit(below, width));
+    bar.tick();
+    // indicatif pads each line to the terminal's width. If the terminal is then made narrower, these lines wrap and can no
+    // longer be redrawn in place; so the padding is removed.
+    let text: Vec<_> = take(&mut *page.text()).chars().collect();
+    let lines = text.chunks(usize::from(columns).max(1));
+    lines
+        .map(|line| line.iter().collect::<String>().trim_end().to_owned())
+        .collect()
+}
+
+/// A terminal for indicatif: the text of one picture, without line breaks, as each line is as wide as the page.
+#[derive(Debug, Clone)]
+struct Page {
+    columns: u16,
+    text: Arc<Mutex<String>>,
+}
+
+impl Page {
+    fn text(&self) -> MutexGuard<'_, String> {
+        lock(&self.text)
+    }
+}
+
+impl TermLike for Page {
+    fn width(&self) -> u16 {
+        self.columns
+    }
+
+    fn write_line(&self, text: &str) -> Result<()> {
+        self.write_str(text)
+    }
+
+    fn write_str(&self, text: &str) -> Result<()> {
+        self.text().push_str(text);
+        Ok(())
+    }
+
+    // Only `base::stderr` moves the cursor.
+
+    fn move_cursor_up(&self, _: usize) -> Result<()> {
+        Ok(())
+    }
+
+    fn move_cursor_down(&self, _: usize) -> Result<()> {
+        Ok(())
+    }
+
+    fn move_cursor_right(&self, _: usize) -> Result<()> {
+        Ok(())
+    }
+
+    fn move_cursor_left(&self, _: usize) -> Result<()> {
+        Ok(())
+    }
+
+    fn clear_line(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn flush(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// The parts that fit, whole and in this order. Only the first is cut, if it alone is too long.
+fn fit(parts: Vec<String>, width: usize) -> String {
+    let mut line = String::new();
+    for part in parts {
+        if line.is_empty() {
+            line = cut(part, width);
+        } else if line.chars().count() + SEPARATOR.chars().count() + part.chars().count() <= width {
+            line += SEPARATOR;
+            line += &part;
+        }
+    }
+    line
+}
+
+fn cut(text: String, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text;
+    }
+    let kept = text.chars().take(width.saturating_sub(1));
+    kept.chain(['…']).take(width).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drawn(share: Option<f64>, columns: u16) -> Vec<String> {
+        let parts = |words: [&str; 4]| words.map(str::to_owned).to_vec();
+        let head = parts(["40.4%", "1,234,567 rows", "ETA 12 min 3 s", "412 rows/s"]);
+        let below = parts([
+            "pace 48.0/s, cut to see if throttling drops",
+            "limit found: about 50.0/s",
+            "approve 1,000,000, review 200,000",
+            "in flight 16, retries 5",
+        ]);
+        picture(share, [head, below], columns)
+    }
+
+    #[test]
+    fn a_narrow_bar_keeps_what_comes_first_whole() {
+        let wide = [
+            "██████▌          40.4% · 1,234,567 rows · ETA 12 min 3 s · 412 rows/s",
+            "pace 48.0/s, cut to see if throttling drops · limit found: about 50.0/s",
+        ];
+        assert_eq!(drawn(Some(0.404), 80), wide);
+        let narrow = [
+            "███▎     40.4% · 1,234,567 rows · ETA 12 min 3 s",
+            "pace 48.0/s, cut to see if throttling drops",
+        ];
+        assert_eq!(drawn(Some(0.404), 60), narrow);
+        let unknown = "40.4% · 1,234,567 rows · ETA 12 min 3 s · 412 rows/s";
+        assert_eq!(drawn(None, 80).first().map(String::as_str), Some(unknown));
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_terminal_and_no_reason_is_cut_at_60_columns() {
+        for width in 1..130 {
+            for line in drawn(Some(0.5), width) {
+                let columns = line.chars().count();
+                assert!(columns < width.into(), "{columns} at {width}: {line}");
+                assert!(!line.contains('…') || width < 60, "{width}: {line}");
+            }
         }
     }
 }

@@ -1,5 +1,5 @@
-//! What progress shows of one moment: the counts, how fast they change, and why calls wait or are not faster, which is what
-//! people most want to know.
+//! One moment of a run for progress: the counts, how fast they change, and why calls wait or are not faster, which people most
+//! want to know.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -9,8 +9,7 @@ use serde::Serialize;
 use super::numbers::{at_a_time, counted, per_time, whole_seconds};
 use super::summary::RunIdentity;
 use crate::base::numbers::{rounded, seconds};
-use crate::telemetry::counts::{Counts, OngoingOutage};
-use crate::telemetry::hub::Events;
+use crate::telemetry::counts::{Counts, Events, OngoingOutage};
 use crate::telemetry::pace::{Pace, Pause, Search};
 
 /// The facts about a run that are no counts.
@@ -40,7 +39,7 @@ pub(super) struct Snapshot {
     pub(super) reasons: Vec<String>,
 }
 
-/// What programs see only while a run is at work. A value that is not known (yet) is null.
+/// The numbers that programs see only while a run is at work. A value that is not known (yet) is null.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(super) struct Now {
     pub(super) file: Option<u64>,
@@ -119,7 +118,7 @@ fn percent(share: f64) -> f64 {
     rounded(share * 100.0).min(most)
 }
 
-/// Whether the end cannot be estimated: the only rows left are those that other runs are asking about.
+/// Whether the end cannot be estimated, because the only remaining rows wait for other runs.
 const fn waits_for_others(counts: &Counts) -> bool {
     counts.state.taken > 0 && counts.calls.in_flight == 0
 }
@@ -130,7 +129,7 @@ fn share(counts: &Counts, size: Option<u64>, limit: Option<NonZeroU64>) -> Optio
     if rows.read == 0 {
         return None;
     }
-    // By bytes, times the share of those rows that are done: a row that waits at the front of the window must not make the
+    // By bytes, times the share of the rows read that are done: a row that waits at the front of the window must not make the
     // whole run look stuck. A file is read only up to its size at the start, and a compressed one ends with its checksum.
     let of_source = size.filter(|size| *size > 0).map(|size| {
         let read = counts.state.position as f64 / size as f64;
@@ -177,10 +176,10 @@ pub(super) struct RecentProgress {
     remaining: Option<Duration>,
 }
 
-/// What counts as recent is once or twice this.
+/// Recent is the time from once up to twice this.
 const RECENT: Duration = Duration::from_secs(15);
 /// With fewer rows than these in that time, the whole run is the better guide.
-const FEW: u64 = 10;
+const MIN_RECENT_ROWS: u64 = 10;
 
 impl RecentProgress {
     /// The progress of the last seconds; rows before `first` do not count.
@@ -194,7 +193,7 @@ impl RecentProgress {
         if now.at.saturating_sub(self.newer.at) > RECENT {
             self.older = std::mem::replace(&mut self.newer, now);
         }
-        let since = if self.older.at <= at || now.rows - self.older.rows < FEW {
+        let since = if self.older.at <= at || now.rows - self.older.rows < MIN_RECENT_ROWS {
             ProgressPoint {
                 at,
                 rows,
@@ -281,7 +280,7 @@ fn rate(pace: Pace, reached: Option<f64>) -> Vec<String> {
     }
     let why = format!("{now}, {}", pace.search.words());
     match (pace.search, pace.limit.map(limit)) {
-        (Search::Holding, Some(found)) => vec![found, now],
+        (Search::Plateau, Some(found)) => vec![found, now],
         (_, found) => [why].into_iter().chain(found).collect(),
     }
 }
@@ -380,7 +379,7 @@ mod tests {
     const PACE: Pace = Pace {
         rate: Some(48.0),
         in_flight: 16,
-        search: Search::Holding,
+        search: Search::Plateau,
         limit: Some(50.0),
         limit_in_flight: Some(16),
         headers: Hint::Silent,
@@ -438,7 +437,7 @@ mod tests {
         let reasons =
             |counts: &Counts, now| wait_reasons(counts, second(now), None, 64, TIMEOUT, None);
         let (row, again) = (RowNumber::FIRST, None);
-        counts.apply(second(3), &Event::AttemptBegan { row, again });
+        counts.apply(second(3), &Event::CallBegan { row, again });
         assert!(reasons(&counts, 4).is_empty());
         let silent = "no answer to the first call for 12 s (limit 30 s)";
         assert_eq!(reasons(&counts, 15), [silent]);

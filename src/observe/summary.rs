@@ -1,7 +1,7 @@
-//! What programs read about a run: which run it is, and when it is over, its counts and its files in one JSON object. A report
-//! reads that object again. The text for people is in `summary_text`.
+//! The JSON about a run: which run it is, and when it is over, its counts and its files in one object. A report reads that object
+//! again. The text for people is in `summary_text`.
 //!
-//! The reference documents every key. What is not known is null, never absent.
+//! The reference documents every key. An unknown value is null, never absent.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -27,7 +27,7 @@ use crate::telemetry::counts::{Counts, RowCounts};
 use crate::telemetry::event::CancelReason;
 use crate::verdict::{Decision, DecisionPolicy};
 
-/// The version of what programs read about a run. Within one, keys are only added.
+/// The version of this JSON. Within one version, keys are only added.
 const VERSION: u8 = 1;
 
 /// Which run it is, and how it decides.
@@ -48,14 +48,14 @@ pub(crate) struct RunIdentity {
     pub(crate) sandbox: bool,
     /// The service's address, if it is known.
     pub(crate) endpoint: Option<String>,
-    /// Which column is which field, in words, where it is the same in all inputs.
+    /// Which column is which field, in words, if it is the same in all inputs.
     pub(crate) mapping: Option<String>,
     /// The rule for decisions.
     #[serde(flatten)]
     pub(crate) rule: DecisionRule,
-    /// What the first pass over the inputs has counted; null for a stream.
+    /// The counts of the first pass over the inputs; null for a stream.
     pub(crate) expected: Option<Expected>,
-    /// What calls cost, if the user says so.
+    /// The price of calls, if the user gave it.
     #[serde(skip)]
     pub(crate) tariff: Option<Tariff>,
     /// The options that were given, without secrets; null if they are not known.
@@ -63,7 +63,7 @@ pub(crate) struct RunIdentity {
     pub(crate) options: Value,
 }
 
-/// What a run would do with its rows, counted before its first call.
+/// The rows of a run by what they need, counted before its first call.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Expected {
     /// All rows.
@@ -76,7 +76,7 @@ pub(crate) struct Expected {
     pub(crate) calls: u64,
     /// There may be fewer calls: the rows were too many to find all that repeat one.
     pub(crate) calls_at_most: bool,
-    /// What the calls cost, if the user gave the price of one.
+    /// The cost of the calls, if the user gave the price of one.
     pub(crate) cost: Option<Money>,
 }
 
@@ -175,7 +175,7 @@ pub(crate) struct RunSummary<'a> {
     pub(crate) options: &'a Value,
     /// The state of the ledger.
     pub(crate) ledger: LedgerLeft,
-    /// What became of each of several files; `None` for a run of one file.
+    /// The result of each of several files; `None` for a run of one file.
     pub(crate) files: Option<&'a [FileSummary]>,
     /// How many failed rows are accepted.
     #[serde(skip)]
@@ -326,10 +326,10 @@ pub(crate) fn only_of_others(ledger: impl Display, others: &[String]) -> String 
     )
 }
 
-/// What became of one of several files.
+/// The result of one of several files.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct FileSummary {
-    /// What was read.
+    /// The input.
     #[serde(serialize_with = "path")]
     pub(crate) input: PathBuf,
     /// The output, or its partial file, if there is one.
@@ -342,7 +342,7 @@ pub(crate) struct FileSummary {
     pub(crate) state: FileState,
     /// The hashes of these files.
     pub(crate) blake3: FileHashes,
-    /// What became of its rows in this run.
+    /// The results of its rows in this run.
     #[serde(flatten)]
     pub(crate) rows: RowCounts,
     /// Why it could not be used, or not to its end.
@@ -381,7 +381,7 @@ pub(crate) fn refuse_other_content(path: &Path) -> io::Result<()> {
 }
 
 /// How much of a file that may be replaced is read: enough to recognise it, and all of a file of metrics.
-const LONGEST_START: u64 = 64 * 1024;
+const MAX_START_BYTES: u64 = 64 * 1024;
 
 /// The start of the file at `path` that is to be replaced; empty if there is none, or if it is a pipe or a device.
 ///
@@ -396,7 +396,7 @@ pub(super) fn earlier_content(
     // Reading a pipe would wait for something to be written.
     if fs::metadata(path).is_ok_and(|there| there.is_file()) {
         File::open(path)?
-            .take(LONGEST_START)
+            .take(MAX_START_BYTES)
             .read_to_end(&mut start)?;
     }
     if start.is_empty() || is_ours(&start) {

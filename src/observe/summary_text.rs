@@ -5,14 +5,12 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
-use super::numbers::{
-    answers, count, counted, day, named, parts, per_time, rate, time, times, verdicts,
-};
+use super::numbers::{answers, count, counted, day, named, parts, per_time, rate, verdicts};
 use super::progress::MIXED_UP;
 use super::snapshot::{REFUSED_AT_ANY, limit, limit_in_flight};
 use super::summary::{FileState, FileSummary, LedgerLeft, RunSummary, SizedFile};
 use crate::analysis::{CountedRows, Drift};
-use crate::base::numbers::{AGED_DAYS, percent_of};
+use crate::base::numbers::{AGED_DAYS, percent_of, time};
 use crate::base::text::{display, printable};
 use crate::telemetry::counts::{Cost, Counts};
 use crate::telemetry::event::CancelReason;
@@ -74,7 +72,7 @@ pub(crate) fn facts(counts: &Counts, sandbox: bool) -> Vec<(String, String)> {
     facts
 }
 
-/// The money spent now, and the cost of all verdicts if that differs. In a rehearsal it is what the service would have charged.
+/// The money spent now, and the cost of all verdicts if that differs. In a sandbox it is the money that the service would charge.
 fn cost_words(cost: &Cost, counts: &Counts, sandbox: bool) -> (String, String) {
     let billed = counted(counts.calls.billed(), "answer");
     let [spent, costs] = if sandbox {
@@ -312,8 +310,8 @@ fn of_ledger_and_service(counts: &Counts, is_fresh: bool) -> Vec<String> {
         lines.extend(pace.refused_at_any.map(|_| REFUSED_AT_ANY.to_owned()));
     }
     if counts.outages > 0 {
-        let (often, long) = (times(counts.outages), time(counts.down));
-        lines.push(format!("the service was down {often}, for {long} in total"));
+        let (outages, long) = (counted(counts.outages, "outage"), time(counts.down));
+        lines.push(format!("the service had {outages}, {long} in total"));
     }
     if calls.repeated_transaction_ids > 0 {
         let answers = counted(calls.repeated_transaction_ids, "answer");

@@ -1,7 +1,7 @@
-//! The gate that every attempt passes: who waits for a permit, and what wakes them.
+//! The gate that every call passes: who waits for a permit, and what wakes them.
 //!
 //! The controller decides when a call may start; here calls wait for that on tokio's clock, one after the other. The gate
-//! also limits what a power cut can bill twice, and it lets no call through once the run stops. It runs on one thread.
+//! also limits the calls that a power cut can bill twice, and it lets no call through once the run stops. It runs on one thread.
 
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
@@ -17,20 +17,20 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::controller::Controller;
 use super::retry::{CallCounts, RowRefusals};
 use super::shared::{PaceAsk, PaceReply};
-use super::types::{Admission, Allowance, Call, CallSignal, PaceEvent, PaceLimits};
-use crate::telemetry::pace::{Limit, Pace, PaceCause, PaceChange};
+use super::types::{Admission, Allowance, Call, CallSignal, PaceEvent, PaceLimits, whole};
+use crate::telemetry::pace::{FoundLimit, Pace, PaceCause, PaceChange};
 
-/// Gives permits for attempts.
+/// Gives permits for calls.
 pub struct Gate {
     /// Whether there was a first verdict.
     proven: Cell<bool>,
-    /// One slot per call that is in flight or whose answer is not durable yet: a power cut can bill these twice.
+    /// One permit for each call that is in flight or whose answer is not durable yet: a power cut can bill these twice.
     undurable: Semaphore,
     /// Only the first in this queue waits for the controller, so that one timer runs and not one per row.
     queue: Mutex<()>,
     controller: RefCell<Controller>,
     /// All calls that were accepted and refused.
-    counts: Cell<CallCounts>,
+    counts: RefCell<CallCounts>,
     /// How many pauses of all calls there were since a call was last accepted.
     pauses_in_a_row: Cell<usize>,
     /// A call ended, so the first in the queue should ask again.
@@ -38,21 +38,21 @@ pub struct Gate {
     fresh_rows: Cell<FreshRows>,
     /// Rows that were tried before may not have to give way to fresh ones any more.
     is_clear: Notify,
-    /// The service is taken to be down from now on, or refuses the canary: another row may show more.
-    canary_held_up: Notify,
+    /// The service is taken to be down from now on, or refuses the first row: another row may show more.
+    first_row_held_up: Notify,
     began: Instant,
     last_pace: Cell<Option<Pace>>,
-    last_limit: Cell<Limit>,
+    last_limit: Cell<FoundLimit>,
     closing: Notify,
-    /// The store of the pace, if several workers share it.
-    place: Mutex<Option<PacePlace>>,
-    /// The store has to hear of a call that has just ended.
+    /// The store of the pace, if runs share it.
+    store: Mutex<Option<PaceStore>>,
+    /// A call has just ended that the store may have to know of.
     asks_soon: Notify,
     random: RefCell<fastrand::Rng>,
 }
 
-/// The store of a pace that several workers share, which answers questions.
-pub(crate) struct PacePlace {
+/// The store of a pace that runs share, which answers questions.
+pub(crate) struct PaceStore {
     /// Takes questions, one at a time.
     pub(crate) asks: Sender<PaceAsk>,
     /// Has the reply to each.
@@ -70,11 +70,11 @@ pub(crate) enum FreshRows {
     None,
 }
 
-/// The right to make one attempt. If it is dropped before its call has ended, that says nothing about the service.
+/// The right to make one call. If it is dropped before its call has ended, that says nothing about the service.
 pub(crate) struct Permit<'a> {
     gate: &'a Gate,
     call: Call,
-    undurable: Option<SemaphorePermit<'a>>,
+    undurable: Undurable<'a>,
 }
 
 impl<'a> Permit<'a> {
@@ -83,51 +83,54 @@ impl<'a> Permit<'a> {
         self.gate.began + self.call.began
     }
 
-    /// Whether this call finds out if a service that is taken to be down is back.
+    /// Whether this call is a probe that finds out if a service that is taken to be down is back.
     pub(crate) const fn is_probe(&self) -> bool {
-        self.call.probe
+        self.call.in_outage
     }
 
     /// The call of this row ended at `when`, so another one may start. Drop the [`Undurable`] once the answer is durable.
     pub(crate) fn finish(
         mut self,
         when: Instant,
-        outcome: CallSignal,
+        signal: CallSignal,
         row: &mut RowRefusals,
     ) -> (Undurable<'a>, Option<PaceEvent>) {
-        let event = self.end(when, outcome, row);
-        (Undurable(self.undurable.take()), event)
+        let event = self.end(when, signal, row);
+        (self.undurable.take(), event)
     }
 
     fn end(
         &mut self,
         when: Instant,
-        outcome: CallSignal,
+        signal: CallSignal,
         row: &mut RowRefusals,
     ) -> Option<PaceEvent> {
         let (gate, now) = (self.gate, when - self.gate.began);
-        let (is_about_row, fraction) = match outcome {
+        let (is_about_row, fraction) = match signal {
             CallSignal::Throttled(_) | CallSignal::BusyOrAway => {
-                (gate.refused(row), gate.fraction())
+                (gate.counts.borrow_mut().refuse(row), gate.fraction())
             }
             _ => (false, 0.0),
         };
         let mut controller = gate.controller.borrow_mut();
-        let event = controller.call_ended(now, self.call, outcome, is_about_row, fraction);
-        drop(controller);
-        if outcome == CallSignal::Answered {
-            gate.accepted(now);
+        let event = controller.call_ended(now, self.call, signal, is_about_row, fraction);
+        if signal == CallSignal::Answered {
+            if controller.without_success_for(now).is_zero() {
+                gate.pauses_in_a_row.set(0);
+            }
+            gate.counts.borrow_mut().accept();
+            gate.is_clear.notify_waiters();
         }
         gate.changed.notify_one();
         gate.asks_soon.notify_one();
         match event {
             Some(PaceEvent::Paused(_)) => {
                 gate.pauses_in_a_row.update(|pauses| pauses + 1);
-                gate.canary_held_up.notify_one();
+                gate.first_row_held_up.notify_one();
             }
             Some(PaceEvent::Up { .. }) => gate.is_clear.notify_waiters(),
             Some(PaceEvent::Down { lasted, .. }) if lasted.is_zero() => {
-                gate.canary_held_up.notify_one();
+                gate.first_row_held_up.notify_one();
             }
             _ => {}
         }
@@ -137,32 +140,27 @@ impl<'a> Permit<'a> {
 
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
-        // One whose call has ended has given it away.
+        // `finish` has taken it from a permit whose call has ended.
         if self.undurable.is_some() {
-            self.end(
-                Instant::now(),
-                CallSignal::Abandoned,
-                &mut RowRefusals::default(),
-            );
+            let row = &mut RowRefusals::default();
+            self.end(Instant::now(), CallSignal::Abandoned, row);
         }
     }
 }
 
-/// A call whose answer is not durable yet, until this is dropped.
-pub(crate) struct Undurable<'a>(
-    #[allow(dead_code, reason = "held, not read")] Option<SemaphorePermit<'a>>,
-);
+/// Counts a call whose answer is not durable yet, until this is dropped.
+pub(crate) type Undurable<'a> = Option<SemaphorePermit<'a>>;
 
 /// Calls in flight and answers that are not durable yet, as a multiple of the calls in flight: calls continue while a group
 /// of answers is being synced.
-const UNDURABLE: usize = 2;
+const UNDURABLE_PER_CALL: usize = 2;
 
-/// At a pace that is limited, the requests of the calls of this time are claimed together.
+/// At a limited pace, the requests of the calls within this time are claimed together.
 const CLAIMED_AHEAD: Duration = Duration::from_millis(100);
 
 /// After this number of pauses for each row that was tried, another one is tried. With fewer, a limit that was just used up would
 /// send a second person's data for nothing.
-const PAUSES_OF_A_CANARY: usize = 2;
+const PAUSES_PER_ROW: usize = 2;
 
 /// The run is stopping: no call may start any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -172,45 +170,47 @@ impl Gate {
     /// A gate for calls within these limits.
     pub fn new(limits: PaceLimits, random: fastrand::Rng) -> Self {
         let controller = Controller::new(&limits);
+        let undurable = limits.in_flight.get().saturating_mul(UNDURABLE_PER_CALL);
         Self {
             proven: Cell::new(false),
-            undurable: Semaphore::new(most_undurable(&limits)),
+            undurable: Semaphore::new(undurable.min(Semaphore::MAX_PERMITS)),
             queue: Mutex::new(()),
-            last_limit: Cell::new(controller.limit()),
+            last_limit: Cell::new(controller.value.limit()),
             controller: RefCell::new(controller),
-            counts: Cell::default(),
+            counts: RefCell::default(),
             pauses_in_a_row: Cell::new(0),
             changed: Notify::new(),
             fresh_rows: Cell::new(FreshRows::Possible),
             is_clear: Notify::new(),
-            canary_held_up: Notify::new(),
+            first_row_held_up: Notify::new(),
             began: Instant::now(),
             last_pace: Cell::new(None),
             closing: Notify::new(),
-            place: Mutex::new(None),
+            store: Mutex::new(None),
             asks_soon: Notify::new(),
             random: RefCell::new(random),
         }
     }
 
     /// A gate at a pace that is shared through this store, while [`Self::share`] runs.
-    pub(crate) fn sharing(mut self, place: PacePlace) -> Self {
-        let worker = format!("{:016x}", self.random.get_mut().u64(..));
-        self.controller.get_mut().share(worker);
-        self.place = Mutex::new(Some(place));
+    pub(crate) fn sharing(mut self, store: PaceStore) -> Self {
+        let name = format!("{:016x}", self.random.get_mut().u64(..));
+        self.controller.get_mut().share(name);
+        self.store = Mutex::new(Some(store));
         self
     }
 
     /// Exchanges reports and replies with the store of a shared pace, for ever. It can be dropped and started again.
     pub(crate) async fn share(&self) -> Infallible {
-        let mut place = self.place.lock().await;
-        while let Some(PacePlace { asks, replies }) = &mut *place {
-            if let Some(at) = self.asks_at() {
+        let mut store = self.store.lock().await;
+        while let Some(PaceStore { asks, replies }) = &mut *store {
+            let asks_at = || self.controller.borrow().asks_at();
+            if let Some(at) = asks_at() {
                 let time = std::pin::pin!(sleep_until(self.began + at));
                 let soon = std::pin::pin!(self.asks_soon.notified());
                 select(time, soon).await;
                 let now = self.began.elapsed();
-                if self.asks_at().is_some_and(|at| at > now) {
+                if asks_at().is_some_and(|at| at > now) {
                     continue;
                 }
                 let random = self.fraction();
@@ -223,18 +223,14 @@ impl Gate {
             let Some(reply) = replies.recv().await else {
                 break;
             };
-            let random = self.fraction();
-            { self.controller.borrow_mut() }.replied(self.began.elapsed(), reply, random);
+            let (random, now) = (self.fraction(), self.began.elapsed());
+            self.controller.borrow_mut().replied(now, reply, random);
             self.changed.notify_one();
         }
         pending().await
     }
 
-    fn asks_at(&self) -> Option<Duration> {
-        self.controller.borrow().asks_at()
-    }
-
-    /// Whether the service has shown that it does its work. Until then one row is tried at a time (the canary): with a wrong
+    /// Whether the service has shown that it does its work. Until then one row at a time is tried as a probe: with a wrong
     /// key, or a service that is down, not every row may be sent.
     pub(crate) const fn is_proven(&self) -> bool {
         self.proven.get()
@@ -253,13 +249,13 @@ impl Gate {
     }
 
     /// Like [`Self::permit`], for a row whose call has failed or was refused. While the service is down, untried rows
-    /// go first: they tell us more, and retried rows keep their attempts. They also go first after a refusal until others
-    /// pass: only then does another refusal of this row show anything.
+    /// go first: they tell us more, and retried rows keep their retries. They also go first after a refusal until others
+    /// are accepted: only then does another refusal of this row show anything.
     ///
     /// # Errors
     /// [`Closed`] once the run is stopping.
     pub(crate) async fn permit_again(&self, row: &RowRefusals) -> Result<Permit<'_>, Closed> {
-        let is_held_up = || self.is_down() || !self.counts.get().others_pass(row);
+        let is_held_up = || self.is_down() || !self.counts.borrow().others_pass(row);
         let gives_way = || self.fresh_rows.get() == FreshRows::Waiting && is_held_up();
         loop {
             while gives_way() && !self.is_closed() {
@@ -307,13 +303,8 @@ impl Gate {
         }
     }
 
-    /// How many requests should be claimed: for the calls that may start now, and for `soon` further ones, which start while others
-    /// are being claimed; one while one row is tried at a time. After a kill, each counts as perhaps billed.
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a rate is positive, and what is above the ceiling is cut"
-    )]
+    /// How many requests should be claimed: for the calls that may start now, and for `soon` further ones, which start while
+    /// others are being claimed; one while rows are tried one at a time. After a kill, each counts as perhaps billed.
     pub(crate) fn calls_ahead(&self, soon: usize) -> usize {
         let controller = self.controller.borrow();
         if !self.proven.get() || controller.is_down() {
@@ -322,28 +313,9 @@ impl Gate {
         let most = 2 * controller.most_in_flight().max(1);
         let rate = controller.rate(self.began.elapsed());
         let paced = rate.map_or(most, |rate| {
-            (rate * CLAIMED_AHEAD.as_secs_f64()).ceil() as usize
+            whole((rate * CLAIMED_AHEAD.as_secs_f64()).ceil()) as usize
         });
         (controller.free() + soon).min(paced).clamp(1, most)
-    }
-
-    /// A call was accepted, which the controller knows already.
-    fn accepted(&self, now: Duration) {
-        if self.controller.borrow().without_success_for(now).is_zero() {
-            self.pauses_in_a_row.set(0);
-        }
-        let mut counts = self.counts.get();
-        counts.accept();
-        self.counts.set(counts);
-        self.is_clear.notify_waiters();
-    }
-
-    /// A call of this row was refused. Returns whether that is about the row.
-    fn refused(&self, row: &mut RowRefusals) -> bool {
-        let mut counts = self.counts.get();
-        let is_about_row = counts.refuse(row);
-        self.counts.set(counts);
-        is_about_row
     }
 
     fn admit(&self) -> Admission {
@@ -377,16 +349,16 @@ impl Gate {
         self.controller.borrow().is_down()
     }
 
-    /// Waits until the service is taken to be down, or has refused the canary again.
-    pub(crate) async fn canary_is_held_up(&self) {
-        self.canary_held_up.notified().await;
+    /// Waits until the service is taken to be down, or has refused the first row again.
+    pub(crate) async fn first_row_is_held_up(&self) {
+        self.first_row_held_up.notified().await;
     }
 
     /// Whether nothing was accepted and these rows have been refused often enough that another one may show more: the service may
-    /// refuse just these rows, whatever the pace. Only pauses count: after each, one call goes at a time. Without pauses, as
+    /// refuse just these rows, whatever the pace. Only pauses count, as each is followed by one probe. Without pauses, as
     /// with no rate limit, every refused row would bring another one.
     pub(crate) const fn refuses_all(&self, rows: usize) -> bool {
-        self.pauses_in_a_row.get() >= rows * PAUSES_OF_A_CANARY
+        self.pauses_in_a_row.get() >= rows * PAUSES_PER_ROW
     }
 
     /// The service is not down, although it seemed so. Returns for how long it was taken to be.
@@ -410,25 +382,23 @@ impl Gate {
     }
 
     async fn unless_closed<T>(&self, wait: impl Future<Output = T>) -> Result<(), Closed> {
-        let (wait, closing) = (
-            std::pin::pin!(wait),
-            std::pin::pin!(self.closing.notified()),
-        );
+        let wait = std::pin::pin!(wait);
+        let closing = std::pin::pin!(self.closing.notified());
         match select(wait, closing).await {
             Either::Left(_) => Ok(()),
             Either::Right(_) => Err(Closed),
         }
     }
 
-    /// The service does its work: the canary has come back.
+    /// The service does its work: the probe has its verdict.
     pub(crate) fn service_works(&self) {
         self.proven.set(true);
     }
 
-    /// The headers of an answer say what is left of the service's quota.
+    /// The headers of an answer name the rest of the service's quota.
     pub fn allowed(&self, allowance: Allowance) {
-        let now = self.began.elapsed();
-        { self.controller.borrow_mut() }.allowed(now, allowance);
+        let mut controller = self.controller.borrow_mut();
+        controller.allowed(self.began.elapsed(), allowance);
     }
 
     /// For how long, up to `when`, calls have been refused or have failed without any call that started since being accepted.
@@ -441,7 +411,8 @@ impl Gate {
     /// The pace at `when`, if it has changed since the last time this was asked.
     pub fn new_pace(&self, when: Instant) -> Option<PaceChange> {
         let mut controller = self.controller.borrow_mut();
-        let (pace, cause) = (controller.pace(when - self.began), controller.take_cause());
+        let now = controller.seconds(when - self.began);
+        let (pace, cause) = (controller.value.pace(now), controller.value.take_cause());
         let last = self.last_pace.replace(Some(pace));
         let cause = if last.is_some() {
             cause
@@ -452,12 +423,12 @@ impl Gate {
     }
 
     /// The limit of the service that was found.
-    pub(crate) fn limit(&self) -> Limit {
-        self.controller.borrow().limit()
+    pub(crate) fn limit(&self) -> FoundLimit {
+        self.controller.borrow().value.limit()
     }
 
     /// That limit, if it has changed since the last time this was asked, or since the run started.
-    pub(crate) fn new_limit(&self) -> Option<Limit> {
+    pub(crate) fn new_limit(&self) -> Option<FoundLimit> {
         let limit = self.limit();
         (self.last_limit.replace(limit) != limit).then_some(limit)
     }
@@ -477,10 +448,4 @@ impl Gate {
     pub(crate) fn fraction(&self) -> f64 {
         self.random.borrow_mut().f64()
     }
-}
-
-/// How many calls may be in flight or have answers that are not durable yet.
-fn most_undurable(limits: &PaceLimits) -> usize {
-    let most = limits.in_flight.get().saturating_mul(UNDURABLE);
-    most.min(Semaphore::MAX_PERMITS)
 }

@@ -1,20 +1,17 @@
 //! When a call may be made, whether a failed one is made again, and when the run must stop.
 //!
-//! - [`Gate`] gives a permit for each attempt: at the pace that the service can take, never during a pause, one at a time
+//! - [`Gate`] gives a permit for each call: at the pace that the service can take, never during a pause, one at a time
 //!   while the service is down, and none once the run is stopping. `docs/pacing.md` describes how the pace is found.
 //! - [`RetryPolicy`] says whether and when a row is tried again.
-//! - [`GiveUpPolicy`] and [`FailureBudget`] say when the run must stop.
+//! - [`GiveUpPolicy`] and [`failures_used_up`] say when the run must stop.
 //!
-//! Nothing here knows HTTP or the content of rows. It is arithmetic over time and outcomes on tokio's clock, which tests can
+//! Nothing here knows HTTP or the content of rows. It is arithmetic over time and signals on tokio's clock, which tests can
 //! pause.
 
 mod controller;
-mod failure_budget;
 mod gate;
 mod give_up;
-mod limiter;
 mod noise;
-mod pause;
 mod retry;
 mod search;
 mod shared;
@@ -26,13 +23,10 @@ mod tests;
 mod types;
 mod value;
 
-pub(crate) use failure_budget::FailureBudget;
 pub use gate::Gate;
-pub(crate) use gate::{Closed, FreshRows, PacePlace, Permit, Undurable};
-pub(crate) use give_up::{AnsweredBy, GiveUpPolicy, Reaction, Trouble};
-pub(crate) use retry::RowRefusals;
-pub(crate) use retry::{Attempts, FailedAttempt, RetryPolicy};
+pub(crate) use gate::{Closed, FreshRows, PaceStore, Permit, Undurable};
+pub(crate) use give_up::{GiveUpPolicy, Trouble, failures_used_up};
+pub(crate) use retry::{Retries, RetryPolicy, RowRefusals};
 pub(crate) use shared::{PaceAsk, PaceReply};
-pub use types::Rate;
-pub use types::{Allowance, PaceLimits};
+pub use types::{Allowance, PaceLimits, Rate};
 pub(crate) use types::{CallSignal, PaceEvent};

@@ -1,44 +1,45 @@
 //! Refusals that come at any pace: their share of all calls. Only more than that says something about the pace.
 //!
-//! Cuts at clearly different paces that did not make refusals rarer show them. The share is believed until too few of them come.
+//! They show if the pace was decreased at clearly different paces, and refusals did not become rarer. The share is believed
+//! until too few of them come.
 
 use serde::{Deserialize, Serialize};
 
-use super::search::CUT;
+use super::search::DECREASE;
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Noise {
-    /// The share of calls; 0 if none is known.
-    share: f64,
-    /// The most that the share may follow the counts up to: a limit must not hide in a share that creeps up.
+    /// The share of calls; 0 if none was found.
+    pub(super) share: f64,
+    /// The share follows the counts up to this: a limit must not hide in a share that creeps up.
     most: f64,
-    /// The counts that it was found in.
-    known: Count,
+    /// The counts in which it was found.
+    counted: Count,
     /// The counts since refusals were last within the share.
     pending: Count,
     /// The counts when there were last too many refusals beyond it.
     excessive: Count,
     /// Calls since the last refusal.
-    quiet: f64,
+    pub(super) quiet: f64,
     /// The refusals beyond the share, as a cumulative sum (CUSUM).
     excess: f64,
-    cuts: Cuts,
+    decreases: Decreases,
 }
 
-/// Calls, and those of them that were refused.
+/// Calls, and how many of them were refused.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 struct Count {
     calls: f64,
     refused: f64,
 }
 
-/// Cuts in succession that did not help.
+/// Decreases in succession that did not help.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
-struct Cuts {
+struct Decreases {
     times: u32,
-    /// Those at a pace that had been sustained before. The others only show whether refusals become rarer.
-    unexplained: u32,
-    /// The calls that were accepted before each, and the refusals that led to them.
+    /// How many of them started at a pace that had been sustained before. The others only show whether refusals become rarer.
+    unexpected: u32,
+    /// The calls that were accepted before each, and the refusals that led to it.
     accepted: f64,
     refused: f64,
     /// The lowest and the highest pace that was refused.
@@ -46,33 +47,23 @@ struct Cuts {
     highest: f64,
 }
 
-/// After this many unexplained cuts without effect, refusals are taken to be random. A falling limit leads to two or three.
-const CUTS: u32 = 4;
-/// If more accepted calls come before a cut than this many times those before the earlier cuts, the earlier cuts helped.
+/// After this many unexpected decreases without effect, refusals are taken to be random. A falling limit leads to two or three.
+const MOST_UNEXPECTED: u32 = 4;
+/// If this many times more calls are accepted before a decrease than before earlier ones, the earlier ones helped.
 const HELPED: f64 = 4.0;
-/// A larger share than this is a limit: sending more to such a service would be hammering it.
-const MOST: f64 = 0.3;
+/// A larger share than this is a limit: calling such a service any faster would be hammering it.
+const MAX_SHARE: f64 = 0.3;
 /// This number of refusals beyond the share is not chance.
-const BEYOND: f64 = 10.0;
+const MAX_EXCESS: f64 = 10.0;
 /// This multiple of the share, and this much more, are put down to chance.
 const SLACK: (f64, f64) = (1.2, 0.01);
 /// One refusal in more calls than this costs too little to look into.
-const RAREST: f64 = 2_000.0;
+const MAX_CALLS_PER_REFUSAL: f64 = 2_000.0;
 
 impl Noise {
-    /// The share of calls that are refused at any pace; 0 if none is known.
-    pub(super) const fn share(&self) -> f64 {
-        self.share
-    }
-
-    /// Calls since the last refusal.
-    pub(super) const fn quiet(&self) -> f64 {
-        self.quiet
-    }
-
     /// Whether the share roughly explains how many calls were refused.
     pub(super) fn is_calm(&self) -> bool {
-        self.excess < BEYOND / 3.0
+        self.excess < MAX_EXCESS / 3.0
     }
 
     /// These numbers of calls started and were refused. Returns whether more was refused than the share explains.
@@ -89,7 +80,7 @@ impl Noise {
         self.pending.refused += refused;
         let expected = calls * (self.share * SLACK.0 + SLACK.1);
         self.excess = (self.excess + refused - expected).max(0.0);
-        if self.excess >= BEYOND {
+        if self.excess >= MAX_EXCESS {
             self.excess = 0.0;
             self.excessive = std::mem::take(&mut self.pending);
             return true;
@@ -103,22 +94,22 @@ impl Noise {
     /// Moves the share by the pending counts.
     fn follow(&mut self) {
         let pending = std::mem::take(&mut self.pending);
-        self.known.calls += pending.calls;
-        self.known.refused += pending.refused;
-        self.share = (self.known.refused / self.known.calls).min(self.most);
-        if self.quiet * self.share > BEYOND {
-            // So long a silence is not chance: there are no such refusals any more.
+        self.counted.calls += pending.calls;
+        self.counted.refused += pending.refused;
+        self.share = (self.counted.refused / self.counted.calls).min(self.most);
+        if self.quiet * self.share > MAX_EXCESS {
+            // So many calls without a refusal are not chance: random refusals have ended.
             self.share = 0.0;
         }
     }
 
-    /// This pace was cut after this number of accepted calls; it explains the refusal if it had not been sustained before. Returns
-    /// whether refusals turn out to be random.
-    pub(super) fn cut(&mut self, pace: f64, accepted: f64, is_explained: bool) -> bool {
-        if is_explained && self.share > 0.0 {
+    /// This pace was decreased after this number of accepted calls; the refusal was expected if the pace had not been sustained
+    /// before. Returns whether refusals turn out to be random.
+    pub(super) fn decreased(&mut self, pace: f64, accepted: f64, is_expected: bool) -> bool {
+        if is_expected && self.share > 0.0 {
             return false;
         }
-        let seen = if self.share > 0.0 {
+        let count = if self.share > 0.0 {
             self.excessive
         } else {
             Count {
@@ -126,16 +117,16 @@ impl Noise {
                 refused: 1.0,
             }
         };
-        self.cuts.add(pace, seen, is_explained);
-        let Some(share) = self.cuts.share() else {
+        self.decreases.add(pace, count, is_expected);
+        let Some(share) = self.decreases.share() else {
             return false;
         };
         *self = Self {
             share,
             most: share * 2.0,
-            known: Count {
-                calls: self.cuts.refused / share,
-                refused: self.cuts.refused,
+            counted: Count {
+                calls: self.decreases.refused / share,
+                refused: self.decreases.refused,
             },
             ..Self::default()
         };
@@ -143,15 +134,15 @@ impl Noise {
     }
 
     /// Something else explains the refusals.
-    pub(super) fn explained(&mut self) {
-        self.cuts = Cuts::default();
+    pub(super) fn forget_decreases(&mut self) {
+        self.decreases = Decreases::default();
     }
 }
 
-impl Cuts {
-    fn add(&mut self, pace: f64, seen: Count, is_explained: bool) {
+impl Decreases {
+    fn add(&mut self, pace: f64, count: Count, is_expected: bool) {
         let mean = self.accepted / f64::from(self.times.max(1));
-        if self.times == 0 || seen.calls > mean * HELPED {
+        if self.times == 0 || count.calls > mean * HELPED {
             *self = Self {
                 lowest: pace,
                 highest: pace,
@@ -159,19 +150,19 @@ impl Cuts {
             };
         }
         self.times += 1;
-        self.unexplained += u32::from(!is_explained);
-        self.accepted += seen.calls;
-        self.refused += seen.refused;
+        self.unexpected += u32::from(!is_expected);
+        self.accepted += count.calls;
+        self.refused += count.refused;
         self.lowest = self.lowest.min(pace);
         self.highest = self.highest.max(pace);
     }
 
-    /// The share of random refusals, if these cuts show it.
+    /// The share of random refusals, if these decreases show it.
     fn share(&self) -> Option<f64> {
         let share = self.refused / (self.accepted + self.refused);
-        let is_random = share <= MOST && share * RAREST >= 1.0;
+        let is_random = share <= MAX_SHARE && share * MAX_CALLS_PER_REFUSAL >= 1.0;
         // A limit that is now and then exceeded a little refuses at almost one pace.
-        let is_apart = self.lowest <= self.highest * CUT;
-        (self.unexplained >= CUTS && is_random && is_apart).then_some(share)
+        let is_apart = self.lowest <= self.highest * DECREASE;
+        (self.unexpected >= MOST_UNEXPECTED && is_random && is_apart).then_some(share)
     }
 }

@@ -2,47 +2,25 @@
 
 use std::time::Duration;
 
-/// The kinds of failed attempts that the policy tells apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FailedAttempt {
-    /// It never reached the service, so another attempt costs the service nothing.
-    NotProcessed,
-    /// The service refused it for a reason that may pass.
-    Refused,
-    /// It may have been billed.
-    PerhapsBilled,
-    /// Another attempt would end in the same way.
-    ForGood,
-}
+use crate::telemetry::event::FailureClass;
 
-/// How often a request whose outcome is unknown may be sent again.
-pub(crate) type Resends = u32;
-
-/// How many attempts a row has used up.
+/// The retries that a row has used up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Attempts {
-    retries: u32,
-    resends: Resends,
-    failed: bool,
-}
-
-impl Attempts {
-    /// Whether no attempt of the row has failed so far.
-    pub(crate) const fn is_first(&self) -> bool {
-        !self.failed
-    }
-
-    /// An attempt failed, but does not count against the row.
-    pub(crate) const fn forgive(&mut self) {
-        self.failed = true;
-    }
+pub(crate) struct Retries {
+    made: u32,
+    /// How many of them followed a call that may have been billed.
+    resends: u32,
+    /// A call of the row has failed, also if that does not count against the row.
+    pub(crate) has_failed: bool,
 }
 
 /// The limits of each row. How often all rows are tried is bounded by the gate and the breaker.
 #[derive(Debug)]
 pub(crate) struct RetryPolicy {
-    retries: u32,
-    resends: Resends,
+    /// All retries of a row.
+    pub(crate) retries: u32,
+    /// How many of them may follow a call that may have been billed.
+    pub(crate) resends: u32,
 }
 
 /// The upper bound of the first back-off: many failures are over after that …
@@ -57,33 +35,27 @@ fn doubled(first: Duration, times: u32) -> Duration {
 }
 
 impl RetryPolicy {
-    /// A policy with these limits for each row.
-    pub(crate) const fn new(retries: u32, resends: Resends) -> Self {
-        Self { retries, resends }
-    }
-
-    /// The back-off before the row's next attempt; `None` if there is to be none. `fraction` is random, from 0 up to 1: full
-    /// jitter spreads rows that failed together.
+    /// The back-off before the row's next call, after one that failed in this way; `None` if there must be none. `fraction` is
+    /// random, from 0 up to 1: full jitter spreads rows that failed together.
     pub(crate) fn next(
         &self,
-        failed: FailedAttempt,
-        attempts: &mut Attempts,
+        failed: FailureClass,
+        used: &mut Retries,
         fraction: f64,
     ) -> Option<Duration> {
-        let allowed = match failed {
-            FailedAttempt::NotProcessed | FailedAttempt::Refused => attempts.retries < self.retries,
-            FailedAttempt::PerhapsBilled => {
-                attempts.resends < self.resends && attempts.retries < self.retries
-            }
-            FailedAttempt::ForGood => false,
+        let may_be_sent = match failed {
+            FailureClass::NotProcessed | FailureClass::Unclear => true,
+            FailureClass::OutcomeUnknown => used.resends < self.resends,
+            // It would end in the same way.
+            FailureClass::Useless | FailureClass::RowRefused | FailureClass::RunRefused => false,
         };
-        if !allowed {
+        if !may_be_sent || used.made >= self.retries {
             return None;
         }
-        let ceiling = doubled(FIRST_BACK_OFF, attempts.retries);
-        attempts.retries += 1;
-        attempts.failed = true;
-        attempts.resends += Resends::from(failed == FailedAttempt::PerhapsBilled);
+        let ceiling = doubled(FIRST_BACK_OFF, used.made);
+        used.made += 1;
+        used.has_failed = true;
+        used.resends += u32::from(failed == FailureClass::OutcomeUnknown);
         Some(ceiling.mul_f64(fraction))
     }
 }
@@ -91,9 +63,10 @@ impl RetryPolicy {
 /// How often a row was refused, and how other rows fared meanwhile.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct RowRefusals {
-    times: u32,
-    /// Refusals before which other rows had been accepted since the row's previous one.
-    alone: u32,
+    /// How often it was refused.
+    pub(crate) times: u32,
+    /// The refusals that were about this row: others had been accepted since the one before.
+    of_row_alone: u32,
     /// Whether any other row was accepted between the last two.
     others_accepted: bool,
     /// All calls when the row was first refused, and when it was last refused.
@@ -105,17 +78,17 @@ pub(crate) struct RowRefusals {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct CallCounts {
     accepted: u64,
-    /// Except those that are about a single row.
+    /// Without refusals that are about a single row.
     refused: u64,
 }
 
 /// At least this many calls must be accepted between two refusals of a row: with fewer, the service may just have had
 /// room for a moment …
-const ACCEPTED: u64 = 3;
+const MIN_ACCEPTED: u64 = 3;
 /// … and this many for each that was refused: otherwise it refuses any row.
-const OFTEN: u64 = 2;
-/// After this number of accepted calls a refused row is tried again in any case: where a third of all calls are refused at random,
-/// it would wait for the end of the file otherwise.
+const MIN_ACCEPTED_PER_REFUSED: u64 = 2;
+/// After this number of accepted calls a refused row is tried again in any case: if a third of all calls are refused at random,
+/// it would otherwise wait for the end of the file.
 const MOST_TO_PASS: u64 = 64;
 /// A row is refused at least this often before it fails: five mistakes in a row are not made by a service that works.
 const FEWEST_REFUSALS: u32 = 5;
@@ -128,7 +101,7 @@ impl CallCounts {
         self.accepted += 1;
     }
 
-    /// Whether the row was not refused yet, or others have passed since its last refusal, or enough of them that it need not
+    /// Whether the row was not refused yet, or enough others were accepted since its last refusal, or so many that it need not
     /// wait longer.
     pub(super) const fn others_pass(self, row: &RowRefusals) -> bool {
         row.times == 0 || row.others_pass(self) || row.since_last(self).0 >= MOST_TO_PASS
@@ -143,15 +116,10 @@ impl CallCounts {
 }
 
 impl RowRefusals {
-    /// How often the row was refused.
-    pub(crate) const fn times(&self) -> u32 {
-        self.times
-    }
-
     /// Whether enough other rows were accepted since the row was last refused.
     const fn others_pass(&self, now: CallCounts) -> bool {
         let (accepted, refused) = self.since_last(now);
-        accepted >= ACCEPTED && accepted >= refused * OFTEN
+        accepted >= MIN_ACCEPTED && accepted >= refused * MIN_ACCEPTED_PER_REFUSED
     }
 
     /// How many calls were accepted and refused since then.
@@ -168,14 +136,14 @@ impl RowRefusals {
         let others_pass = self.others_pass(now);
         // The finding about this row holds while no other row is accepted: at the end of a file none may be left, and the rows
         // that are always refused would look like an outage.
-        let still_alone = self.alone > 0 && accepted == 0;
+        let still_alone = self.of_row_alone > 0 && accepted == 0;
         let is_about_row = self.times > 0 && (others_pass || still_alone);
         if self.times == 0 {
             self.at_first = now;
         }
         // A refusal together with others adds nothing to it.
         if is_about_row && (others_pass || refused == 0) {
-            self.alone += 1;
+            self.of_row_alone += 1;
         }
         self.others_accepted = self.times > 0 && accepted > 0;
         self.times = self.times.saturating_add(1);
@@ -187,9 +155,8 @@ impl RowRefusals {
     pub(crate) fn are_not_chance(&self) -> bool {
         let accepted = self.at_last.accepted - self.at_first.accepted;
         let refused = self.at_last.refused - self.at_first.refused;
-        #[allow(clippy::cast_precision_loss, reason = "a share need not be exact")]
         let share = (refused + 1) as f64 / (accepted + refused + 2) as f64;
-        self.alone >= FEWEST_REFUSALS && share.powf(self.alone.into()) < BY_CHANCE
+        self.of_row_alone >= FEWEST_REFUSALS && share.powf(self.of_row_alone.into()) < BY_CHANCE
     }
 
     /// How long the row waits by itself: at least `least` if only the row waits; `None` means that all calls pause. A row
@@ -213,8 +180,14 @@ mod tests {
 
     #[test]
     fn back_offs_double_up_to_the_longest_and_retries_end() {
-        let (policy, mut attempts) = (RetryPolicy::new(8, 1), Attempts::default());
-        let next = || policy.next(FailedAttempt::Refused, &mut attempts, 1.0);
+        let (policy, mut used) = (
+            RetryPolicy {
+                retries: 8,
+                resends: 1,
+            },
+            Retries::default(),
+        );
+        let next = || policy.next(FailureClass::Unclear, &mut used, 1.0);
         let waits: Vec<_> = std::iter::from_fn(next)
             .map(|wait| wait.as_millis())
             .collect();
@@ -226,24 +199,28 @@ mod tests {
 
     #[test]
     fn a_request_that_may_have_been_billed_is_sent_again_once() {
-        use FailedAttempt::{ForGood, PerhapsBilled, Refused};
-        for (resends, attempts) in [
+        use FailureClass::{OutcomeUnknown, Unclear, Useless};
+        let once = [
+            (OutcomeUnknown, true),
+            (OutcomeUnknown, false),
             // Other retries are left.
-            (
-                1,
-                &[
-                    (PerhapsBilled, true),
-                    (PerhapsBilled, false),
-                    (Refused, true),
-                ][..],
-            ),
-            (0, &[(PerhapsBilled, false), (Refused, true)]),
-            (1, &[(ForGood, false)]),
+            (Unclear, true),
+        ];
+        for (resends, calls) in [
+            (1, &once[..]),
+            (0, &[(OutcomeUnknown, false), (Unclear, true)]),
+            (1, &[(Useless, false)]),
         ] {
-            let (policy, mut before) = (RetryPolicy::new(4, resends), Attempts::default());
-            for (failed, is_sent) in attempts {
-                let next = policy.next(*failed, &mut before, 0.0);
-                assert_eq!(next.is_some(), *is_sent, "{attempts:?}");
+            let (policy, mut used) = (
+                RetryPolicy {
+                    retries: 4,
+                    resends,
+                },
+                Retries::default(),
+            );
+            for (failed, is_sent) in calls {
+                let next = policy.next(*failed, &mut used, 0.0);
+                assert_eq!(next.is_some(), *is_sent, "{calls:?}");
             }
         }
     }
@@ -263,7 +240,7 @@ mod tests {
                 assert!(row.note(calls(1_000 + time * more, 0)));
             }
             assert!(row.are_not_chance());
-            assert_eq!(row.times(), 6);
+            assert_eq!(row.times, 6);
         }
     }
 
@@ -301,7 +278,7 @@ mod tests {
                 (0..4).for_each(|_| all.accept());
             }
         }
-        assert!(rows.iter().all(|row| row.alone == 1));
+        assert!(rows.iter().all(|row| row.of_row_alone == 1));
         assert!(!all.refuse(&mut last));
         all.accept();
         for _ in 0..3 {
@@ -323,7 +300,7 @@ mod tests {
             all.refuse(&mut other);
             assert!(all.refuse(&mut row));
         }
-        assert_eq!(row.alone, 2, "once after the thousand");
+        assert_eq!(row.of_row_alone, 2, "once after the thousand");
         assert!(!row.are_not_chance());
     }
 

@@ -1,23 +1,22 @@
-//! Counts of the service's answers since the last step: sums and maxima, so that those of several workers can be added; and
+//! Counts of the service's answers since the last step: sums and maxima, so that those of several runs can be added; and
 //! the conclusions from the times of its answers and from the quota that its headers name.
 
 use serde::{Deserialize, Serialize};
 
 use super::search::{GENTLE, LimitSearch};
-use super::types::{Call, CallSignal};
-use crate::telemetry::pace;
+use super::types::CallSignal;
+use crate::telemetry::pace::Hint;
 
 /// Counts of a stretch of time. Times are seconds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Tally {
     /// Calls that started.
     pub(super) started: u32,
     /// Calls that the service answered, whatever it said.
     pub(super) accepted: u32,
-    /// Calls that were refused, except those that are about a row.
+    /// Calls that were refused, except for the sake of a row.
     pub(super) refused: u32,
-    /// Those of them that started after the last cut, and not alone after a pause.
+    /// Of these, the calls that started after the last decrease, without probes.
     pub(super) refused_new: u32,
     /// When the first of these started, …
     pub(super) refused_at: f64,
@@ -31,16 +30,16 @@ pub(super) struct Tally {
     pub(super) accepted_level: u32,
     /// Calls that failed.
     pub(super) failed: u32,
-    /// A call that went alone was accepted.
-    pub(super) single_good: bool,
-    /// A call that went alone was refused, …
-    pub(super) single_bad: bool,
+    /// A probe was accepted, …
+    pub(super) probe_good: bool,
+    /// … was refused, …
+    pub(super) probe_refused: bool,
     /// … or failed.
-    pub(super) single_failed: bool,
+    pub(super) probe_failed: bool,
     /// The median of the answers' times, and the time that one answer in five was faster than; 0 if there were too few.
     pub(super) median: f64,
     pub(super) fast: f64,
-    /// What headers said last: the calls that are left, and for how many seconds.
+    /// The last headers: the calls that are left, and for how many seconds.
     pub(super) left: Option<(f64, f64)>,
     /// A call had to wait for the rate.
     pub(super) rate_used: bool,
@@ -48,46 +47,51 @@ pub(super) struct Tally {
     pub(super) in_flight_used: bool,
 }
 
-/// A call that ended, as far as its outcome does not say it.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct TalliedCall {
-    pub(super) call: Call,
-    /// When it started.
-    pub(super) began: f64,
-    /// It went alone, after a pause or in an outage.
-    pub(super) is_single: bool,
-    /// It started after the last cut: an earlier one says nothing about the pace since then.
-    pub(super) is_new: bool,
-    /// Calls that started after it.
-    pub(super) later: u64,
-}
-
 impl Tally {
-    /// Counts a call that ended, unless it was refused for its row's sake. Returns whether a step should follow immediately.
-    pub(super) fn note(&mut self, ended: TalliedCall, outcome: CallSignal) -> bool {
-        match outcome {
-            CallSignal::Abandoned => false,
+    /// Counts a call that ended, unless it was refused for its row's sake. It started at `began` with `level` calls in flight,
+    /// and `later` calls have started since; `is_new` if it started after the last decrease. Returns whether a step should
+    /// follow immediately.
+    pub(super) fn note(
+        &mut self,
+        signal: CallSignal,
+        level: u32,
+        began: f64,
+        later: u64,
+        is_probe: bool,
+        is_new: bool,
+    ) -> bool {
+        match signal {
+            CallSignal::Abandoned => return false,
             CallSignal::Answered => {
                 self.accepted += 1;
-                if ended.is_new {
-                    self.accepted_level = self.accepted_level.max(ended.call.level);
+                if is_new {
+                    self.accepted_level = self.accepted_level.max(level);
                 }
-                self.single_good |= ended.is_single;
-                ended.is_single
+                self.probe_good |= is_probe;
             }
             CallSignal::Throttled(_) | CallSignal::BusyOrAway => {
-                self.refused(ended, outcome);
-                true
+                if let CallSignal::Throttled(Some(wait)) = signal {
+                    self.wait = self.wait.max(wait.as_secs_f64());
+                }
+                if self.refused == 0 || (self.refused_new == 0 && is_new) {
+                    self.refused_at = began;
+                    self.refused_after = later.try_into().unwrap_or(u32::MAX);
+                    self.refused_level = level;
+                }
+                self.refused += 1;
+                self.refused_new += u32::from(is_new && !is_probe);
+                self.probe_refused |= is_probe;
+                return true;
             }
             CallSignal::Failed | CallSignal::Unavailable | CallSignal::TimedOut => {
                 self.failed += 1;
-                self.single_failed |= ended.is_single;
-                ended.is_single
+                self.probe_failed |= is_probe;
             }
         }
+        is_probe
     }
 
-    /// Adds another worker's counts.
+    /// Adds another run's counts.
     pub(super) fn add(&mut self, other: &Self) {
         if self.refused == 0 || (self.refused_new == 0 && other.refused_new > 0) {
             self.refused_at = other.refused_at;
@@ -96,8 +100,8 @@ impl Tally {
         if self.fast == 0.0 && other.median > 0.0 {
             (self.median, self.fast) = (other.median, other.fast);
         } else if other.fast > 0.0 {
-            let (own, new) = (f64::from(self.accepted), f64::from(other.accepted.max(1)));
-            let mean = |times: f64, time: f64| (times * own + time * new) / (own + new);
+            let (before, new) = (f64::from(self.accepted), f64::from(other.accepted.max(1)));
+            let mean = |times: f64, time: f64| (times * before + time * new) / (before + new);
             self.median = mean(self.median, other.median);
             self.fast = mean(self.fast, other.fast);
         }
@@ -108,26 +112,12 @@ impl Tally {
         self.wait = self.wait.max(other.wait);
         self.accepted_level = self.accepted_level.max(other.accepted_level);
         self.failed += other.failed;
-        self.single_good |= other.single_good;
-        self.single_bad |= other.single_bad;
-        self.single_failed |= other.single_failed;
+        self.probe_good |= other.probe_good;
+        self.probe_refused |= other.probe_refused;
+        self.probe_failed |= other.probe_failed;
         self.left = other.left.or(self.left);
         self.rate_used |= other.rate_used;
         self.in_flight_used |= other.in_flight_used;
-    }
-
-    fn refused(&mut self, ended: TalliedCall, outcome: CallSignal) {
-        if let CallSignal::Throttled(Some(wait)) = outcome {
-            self.wait = self.wait.max(wait.as_secs_f64());
-        }
-        if self.refused == 0 || (self.refused_new == 0 && ended.is_new) {
-            self.refused_at = ended.began;
-            self.refused_after = ended.later.try_into().unwrap_or(u32::MAX);
-            self.refused_level = ended.call.level;
-        }
-        self.refused += 1;
-        self.refused_new += u32::from(ended.is_new && !ended.is_single);
-        self.single_bad |= ended.is_single;
     }
 }
 
@@ -162,13 +152,13 @@ pub(super) enum Trend {
 const LONGER: f64 = 1.5;
 /// At this many times, half of the calls in flight only wait in a queue.
 const QUEUEING: f64 = 2.0;
-/// The share of the way that the usual time moves to a shorter one: the least median of many is far below the usual one where
-/// times are spread widely.
-const DOWN: f64 = 0.2;
-/// The share that it moves up by in an interval with a longer one: a queue that lasts for minutes must not become usual.
-const UP: f64 = 0.000_5;
+/// The usual time moves this share of the way to a shorter one: if times are spread widely, the least of many medians is far
+/// below the usual one.
+const USUAL_FALL: f64 = 0.2;
+/// It rises by this share in an interval with a longer time: a queue that lasts for minutes must not become usual.
+const USUAL_RISE: f64 = 0.000_5;
 /// Shorter times count as this: so short a queue is harmless, and may be on our own machine.
-const SHORTEST: f64 = 0.01;
+const SHORTEST_TIME: f64 = 0.01;
 
 impl Latency {
     /// The median of the last answers.
@@ -186,8 +176,8 @@ impl Latency {
             return Trend::Usual;
         }
         let now = Times {
-            median: tally.median.max(SHORTEST),
-            fast: tally.fast.max(SHORTEST),
+            median: tally.median.max(SHORTEST_TIME),
+            fast: tally.fast.max(SHORTEST_TIME),
         };
         self.last = now;
         let usual = self.usual.map_or(now, |usual| Times {
@@ -203,7 +193,7 @@ impl Latency {
         if !takes(QUEUEING) {
             return Trend::Longer;
         }
-        let calls = in_flight.value();
+        let calls = in_flight.value;
         let (began_with, took) = *self.slow_since.get_or_insert((calls, now.median));
         if calls * 2.0 <= began_with || calls <= 1.0 {
             // Half of them are gone. If that did not help, the service itself became slower.
@@ -221,13 +211,13 @@ impl Latency {
 
 fn follow(usual: f64, now: f64) -> f64 {
     if now < usual {
-        usual + (now - usual) * DOWN
+        usual + (now - usual) * USUAL_FALL
     } else {
-        usual * (1.0 + UP)
+        usual * (1.0 + USUAL_RISE)
     }
 }
 
-/// What headers said, and whether they are believed.
+/// The quota that headers name, and whether it is believed.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct QuotaHint {
     /// Calls a second that they ask for, and until when.
@@ -246,11 +236,11 @@ pub(super) struct QuotaHint {
 const WINDOWS: std::ops::RangeInclusive<f64> = 3.0..=300.0;
 /// At least this many calls are made in a window: headers can be wrong, and only a refusal must stop calls.
 const LEAST_CALLS: f64 = 5.0;
-/// What is left must have fallen by half of this many accepted calls.
-const COUNTED: f64 = 10.0;
+/// After this many accepted calls the remaining quota must have fallen by half of them, or it does not count calls.
+const CALLS_TO_JUDGE: f64 = 10.0;
 
 impl QuotaHint {
-    /// Looks at what headers said since the last step. `in_flight` is how many calls may have been out when they were sent.
+    /// Applies the headers since the last step. `in_flight` is how many calls may have been out when they were sent.
     pub(super) fn step(&mut self, now: f64, tally: &Tally, in_flight: f64) {
         self.accepted += f64::from(tally.accepted);
         let Some((left, lasts)) = tally.left.filter(|(_, lasts)| WINDOWS.contains(lasts)) else {
@@ -264,9 +254,10 @@ impl QuotaHint {
             self.until = now + lasts;
         }
         self.left = left;
-        let has_stayed = self.accepted >= COUNTED && left > self.first_left - self.accepted / 2.0;
+        let has_stayed =
+            self.accepted >= CALLS_TO_JUDGE && left > self.first_left - self.accepted / 2.0;
         let has_more = self.accepted > self.first_left + in_flight;
-        // Such headers do not count calls.
+        // These headers do not count calls.
         self.is_disbelieved |= has_stayed || has_more;
         self.rate = left.max(LEAST_CALLS) / lasts;
     }
@@ -276,17 +267,17 @@ impl QuotaHint {
         (!self.is_disbelieved && now < self.until).then_some(self.rate)
     }
 
-    /// Whether nothing is known that holds now.
+    /// Whether headers are believed, and none that was read still holds.
     pub(super) fn is_awaited(&self, now: f64) -> bool {
         !self.is_disbelieved && now >= self.until
     }
 
     /// Their request, for people to read.
-    pub(super) fn shown(&self, now: f64) -> pace::Hint {
+    pub(super) fn to_display(&self, now: f64) -> Hint {
         if self.is_disbelieved {
-            return pace::Hint::Disbelieved;
+            return Hint::Disbelieved;
         }
-        self.rate(now).map_or(pace::Hint::Silent, pace::Hint::Asks)
+        self.rate(now).map_or(Hint::Silent, Hint::Asks)
     }
 }
 
@@ -297,7 +288,7 @@ mod tests {
     #[test]
     fn answers_whose_times_vary_widely_do_not_seem_to_queue() {
         let mut random = fastrand::Rng::with_seed(1);
-        let mut in_flight = LimitSearch::new(20.0, (1.0, 64.0), true);
+        let mut in_flight = LimitSearch::new(20.0, (1.0, 64.0), true, 1.0);
         let mut latency = Latency::default();
         let usual = (0..10_000).filter(|_| {
             // Medians of few answers: the least of them is a third of the usual one.
@@ -318,7 +309,7 @@ mod tests {
         let mut hint = QuotaHint::default();
         let (mut now, mut left) = (0.0, 600.0);
         for _ in 0..10 {
-            // A minute whose end is named as a time of day, rounded up, while the clock of the answer is rounded down.
+            // The headers name the end of a minute as a time of day, rounded up, while the answer's clock is rounded down.
             for second in 0..60_u8 {
                 let tally = Tally {
                     accepted: 10,

@@ -1,22 +1,22 @@
-//! The types that this module and its callers exchange: the user's limits (`--rate`), when a call may start, how it ended, and
-//! what that changed.
+//! The types that this module and its callers exchange: the user's limits (`--rate`), whether a call may start, how it ended,
+//! and what its end changed.
 
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::telemetry::pace::{Limit, Pause};
+use crate::telemetry::pace::{FoundLimit, Pause};
 
-/// What the user allows, and where to start.
+/// The pace that the user allows, and the limit to start from.
 #[derive(Debug, Clone, Copy)]
 pub struct PaceLimits {
     /// The most calls a second.
     pub rate: Rate,
     /// The most calls in flight.
     pub in_flight: NonZeroUsize,
-    /// The limit that an earlier run found. It is ignored where the user allows less.
-    pub known: Limit,
+    /// The limit that an earlier run found. It is ignored if the user allows less.
+    pub remembered: FoundLimit,
     /// How long to wait for a service that accepts nothing, whether it refuses calls or is down.
     pub max_wait: Duration,
 }
@@ -40,7 +40,7 @@ pub(crate) enum CallSignal {
     Abandoned,
 }
 
-/// What is left of the service's quota, as an answer's headers say. It can slow calls down, never speed them up.
+/// The rest of the service's quota, as an answer's headers name it. It can slow calls down, never speed them up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allowance {
     /// Calls that are left.
@@ -55,12 +55,12 @@ pub(super) struct Call {
     pub(super) began: Duration,
     /// Its number in the run, from 1.
     pub(super) number: u64,
-    /// How many calls were in flight when it started, with it; where workers share a pace, those of all.
+    /// How many calls were in flight when it started, with it; if peers share the pace, those of all.
     pub(super) level: u32,
-    /// When the pace had last been cut, in seconds: what a later cut was about says nothing about it.
-    pub(super) cut_at: f64,
-    /// Whether it finds out if a service that is down is back.
-    pub(super) probe: bool,
+    /// When the pace had last been decreased, in seconds: what led to a later decrease says nothing about this call.
+    pub(super) decreased_at: f64,
+    /// It is a probe that finds out whether a service that is down is back.
+    pub(super) in_outage: bool,
 }
 
 /// Whether a call may start.
@@ -85,7 +85,7 @@ pub(crate) enum PaceEvent {
     Down {
         /// For how long it has been down.
         lasted: Duration,
-        /// How long until the next single call.
+        /// How long until the next probe.
         next: Duration,
     },
     /// The service is back.
@@ -95,6 +95,20 @@ pub(crate) enum PaceEvent {
     },
 }
 
+/// The timer's resolution. A call may be late by this much, and then the next one may be early by as much: otherwise only
+/// 93 % of 80/s are reached. More would be refused by a service that allows no two calls closer together than its rate.
+pub(super) const TICK: Duration = Duration::from_millis(1);
+
+/// A number of calls, rounded down.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "it is positive, and a larger number means no limit"
+)]
+pub(super) const fn whole(calls: f64) -> u32 {
+    calls as u32
+}
+
 /// The most calls that may start in a time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Rate {
@@ -102,9 +116,9 @@ pub enum Rate {
     PerSecond(f64),
     /// Whatever the calls in flight allow.
     Unlimited,
-    /// What the service turns out to take.
+    /// The rate that the service turns out to accept.
     Auto,
-    /// This share of what it turns out to take, above 0 and below 1.
+    /// This share of that rate, above 0 and below 1.
     Share(f64),
 }
 
@@ -115,7 +129,7 @@ impl Rate {
     pub(crate) const HIGHEST: f64 = 100_000.0;
 }
 
-/// What a rate looks like, for messages.
+/// The notation of a rate, for messages.
 const EXAMPLES: &str =
     "expected a rate such as `50/s`, `600/m` or `1000/h`, or `auto`, `auto:80%` or `unlimited`";
 /// The least share in percent: with less, a limit of one call a second would have a call every ten seconds.

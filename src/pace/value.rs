@@ -1,28 +1,24 @@
-//! The pace as one value that can be written down, which is stepped with counts.
+//! The pace as one value that can be stored, which is stepped with counts: the searched limits, and the present pause.
 //!
-//! A run steps its own after each interval and after each refusal; many workers can step one that they share. It holds no list
-//! and no clock. Times are seconds since any common start.
+//! A run steps its own value after each interval and after each refusal; many runs can step one that they share. It holds no
+//! list and no clock. Times are seconds since any common start.
 
 use std::num::NonZeroUsize;
 
 use serde::{Deserialize, Serialize};
 
 use super::noise::Noise;
-use super::pause::Pauses;
 use super::search::LimitSearch;
-use super::tally::QuotaHint;
-use super::tally::Tally;
-use super::tally::{Latency, Trend};
-use super::types::PaceLimits;
-use super::types::Rate;
-use crate::telemetry::pace::{Limit, Pace, PaceCause};
+use super::tally::{Latency, QuotaHint, Tally, Trend};
+use super::types::{PaceLimits, Rate, whole};
+use crate::telemetry::pace::{FoundLimit, Pace, PaceCause};
 
 /// The value that decides when calls may start.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct PaceValue {
     rate: LimitSearch,
     in_flight: LimitSearch,
-    /// The user asked for no rate limit: nothing is searched for, and only what the service names holds calls back.
+    /// The user asked for no rate limit: nothing is searched for, and only waits and rates that the service names slow calls down.
     is_unlimited: bool,
     noise: Noise,
     latency: Latency,
@@ -30,33 +26,33 @@ pub(super) struct PaceValue {
     pub(super) pauses: Pauses,
     levels: InFlightLevels,
     measurement: Measurement,
-    /// The one before, if the pace explained the refusal that ended it: what was accepted since the service had no room.
+    /// The measurement before, if the refusal that ended it was expected: the calls accepted since the service had no room.
     before: Option<Measurement>,
-    /// When the pace was last cut: calls that started before say nothing about the pace since then.
-    pub(super) cut_at: f64,
+    /// When the pace was last decreased: calls that started before say nothing about the pace since then.
+    pub(super) decreased_at: f64,
     stepped_at: f64,
     /// When the next step is due.
     pub(super) due: f64,
     /// The longest window of a quota that was seen.
     window: f64,
-    /// What has changed the pace since this was last asked.
+    /// What has changed the pace since the last [`Self::take_cause`].
     cause: Option<PaceCause>,
-    /// How many seconds it takes until what a step changed has been seen by all, besides the round trip of a call.
-    seen_after: f64,
+    /// How many seconds a step takes to reach all runs that share the pace, besides the round trip of a call.
+    spreads_in: f64,
 }
 
-/// What was accepted from one refusal to the next: a bucket or window that has just refused is empty, so this is the limit.
+/// The calls accepted from one refusal to the next: a bucket or window that has just refused is empty, so this is the limit.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Measurement {
     since: f64,
-    /// Calls that started, less those that were refused.
+    /// Calls that started, without refused ones.
     accepted: f64,
 }
 
 /// How many calls were in flight when calls started that were accepted, and refused.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct InFlightLevels {
-    /// The highest of the last accepted calls, and of those before them.
+    /// The highest level of the last accepted calls, and of the calls before them.
     accepted: (u32, u32),
     /// How many accepted calls the first of the two is of.
     calls: u32,
@@ -73,28 +69,27 @@ const LEAST_RATE: f64 = 1.0 / 60.0;
 /// Seconds of an interval, if two round trips are shorter: over less time, chance decides how many calls there were.
 const SHORTEST_INTERVAL: f64 = 0.1;
 /// Seconds in which too much is refused by a bucket that runs empty. A service that names a wait as long counts in windows.
-const STEP: f64 = 3.0;
+const STEP_SECONDS: f64 = 3.0;
 /// A step lasts for at least this number of calls, and twice the number is measured: of fewer, a refusal says little.
-const FEWEST: f64 = 5.0;
-/// The longest common window: one that a service names is not taken to be longer, and what was accepted in more than three
-/// times this is not measured, as the limit may have changed.
+const FEWEST_CALLS: f64 = 5.0;
+/// The longest common window: a window that a service names is not taken to be longer, and a measurement over more than three
+/// times this is not used, as the limit may have changed.
 const LONGEST_WINDOW: f64 = 60.0;
 /// A step lasts this number of windows: too much is refused at the latest at the end of the first whole one.
 const WINDOWS: f64 = 1.5;
 /// Accepted calls whose levels in flight are remembered.
-const LEVELS: u32 = 64;
+const CALLS_PER_LEVELS: u32 = 64;
 /// Refusals in a row above all these levels that show a limit of calls in flight.
-const ABOVE: u32 = 3;
+const REFUSALS_ABOVE: u32 = 3;
 
-/// Workers that share a pace ask ten times a second, and calls start 0.13 s after they were granted.
-const SEEN_AFTER: f64 = 0.25;
-/// More workers than share a pace, each of which has its own ceiling of calls in flight.
-const WORKERS: NonZeroUsize = NonZeroUsize::new(1_000).unwrap();
+/// Runs that share a pace ask ten times a second, and calls start 0.13 s after they were granted.
+const SPREADS_IN: f64 = 0.25;
+/// More runs than share a pace, each with its own ceiling of calls in flight.
+const MOST_SHARING: NonZeroUsize = NonZeroUsize::new(1_000).unwrap();
 
 impl PaceValue {
     /// The pace at the start of a run within these limits.
     pub(super) fn new(limits: &PaceLimits) -> Self {
-        #[allow(clippy::cast_precision_loss, reason = "thousands at most")]
         let most_in_flight = limits.in_flight.get() as f64;
         let (share, first, most, first_in_flight) = match limits.rate {
             Rate::Auto => (1.0, FIRST_RATE, Rate::HIGHEST, FIRST_IN_FLIGHT),
@@ -105,68 +100,64 @@ impl PaceValue {
         };
         let is_unlimited = limits.rate == Rate::Unlimited;
         let within = (LEAST_RATE.min(most), most);
-        let mut rate = LimitSearch::new(first, within, false).holding(share);
+        let mut rate = LimitSearch::new(first, within, false, share);
         let within = (1.0, most_in_flight);
-        let mut in_flight = LimitSearch::new(first_in_flight, within, true).holding(share);
+        let mut in_flight = LimitSearch::new(first_in_flight, within, true, share);
         // No limit also means none from an earlier run.
-        if let Some(known) = limits.known.rate.filter(|_| !is_unlimited) {
-            rate.start_near(known);
-        }
-        if let Some(known) = limits.known.in_flight.filter(|_| !is_unlimited) {
-            in_flight.start_near(known.into());
+        if !is_unlimited {
+            rate.start_near(limits.remembered.rate);
+            in_flight.start_near(limits.remembered.in_flight.map(f64::from));
         }
         Self {
             rate,
             in_flight,
             is_unlimited,
-            cut_at: -1.0,
+            decreased_at: -1.0,
             due: SHORTEST_INTERVAL,
             ..Self::default()
         }
     }
 
-    /// The pace of several workers with these limits, at the start.
+    /// The pace of several runs with these limits, at the start.
     pub(super) fn of_all(mut limits: PaceLimits) -> Self {
-        limits.in_flight = limits.in_flight.saturating_mul(WORKERS);
+        limits.in_flight = limits.in_flight.saturating_mul(MOST_SHARING);
         Self {
-            seen_after: SEEN_AFTER,
+            spreads_in: SPREADS_IN,
             ..Self::new(&limits)
         }
     }
 
     /// Calls a second that are allowed now; `None` if nothing limits them.
     pub(super) fn allowed(&self, now: f64) -> Option<f64> {
-        let own = (!self.is_unlimited).then_some(self.rate.value());
-        match (own, self.hint.rate(now)) {
-            (Some(own), Some(hinted)) => Some(own.min(hinted)),
-            (own, hinted) => own.or(hinted),
-        }
+        let searched = (!self.is_unlimited).then_some(self.rate.value);
+        let both = searched.into_iter().chain(self.hint.rate(now));
+        both.reduce(f64::min)
     }
 
     /// Whether the searched rate holds calls back. If a header caps the rate below it, the search learns nothing.
     pub(super) fn is_search_used(&self, now: f64) -> bool {
         let hinted = self.hint.rate(now);
-        hinted.is_none_or(|hinted| self.rate.value() <= hinted)
+        hinted.is_none_or(|hinted| self.rate.value <= hinted)
     }
 
-    /// Whether what headers say is not known at present: then it should be soon.
+    /// Whether headers are believed and none that still holds was read: the next one should be applied soon.
     pub(super) fn awaits_hint(&self, now: f64) -> bool {
         self.hint.is_awaited(now)
     }
 
     /// Calls in flight that are allowed now.
     pub(super) fn most_in_flight(&self) -> usize {
-        whole(self.in_flight.value()) as usize
+        whole(self.in_flight.value) as usize
     }
 
     /// Whether a refusal that named this wait is put down to chance: then only its row waits.
-    pub(super) fn is_row_alone(&self, wait: f64) -> bool {
-        (self.noise.share() > 0.0 && wait < STEP) || (self.is_unlimited && wait == 0.0)
+    pub(super) fn only_row_waits(&self, wait: f64) -> bool {
+        (self.noise.share > 0.0 && wait < STEP_SECONDS) || (self.is_unlimited && wait == 0.0)
     }
 
     /// The limits of the service that were found.
-    pub(super) fn limit(&self) -> Limit {
-        Limit {
+    pub(super) fn limit(&self) -> FoundLimit {
+        FoundLimit {
             rate: self.rate.limit(),
             in_flight: self.in_flight.limit().map(whole),
         }
@@ -175,17 +166,17 @@ impl PaceValue {
     /// The pace, for people to read.
     pub(super) fn pace(&self, now: f64) -> Pace {
         // The share follows each call, which is nothing new.
-        let percent = (self.noise.share() * 100.0).ceil();
+        let percent = (self.noise.share * 100.0).ceil();
         Pace {
             rate: self.allowed(now),
             in_flight: self.most_in_flight(),
-            search: self.rate.stage(),
-            limit: self.rate.shown_limit(),
+            search: self.rate.stage,
+            limit: self.rate.limit_to_display(),
             limit_in_flight: self
                 .in_flight
-                .shown_limit()
+                .limit_to_display()
                 .map(|limit| whole(limit) as usize),
-            headers: self.hint.shown(now),
+            headers: self.hint.to_display(now),
             at_ceiling: self.rate.is_at_most(),
             refused_at_any: (percent > 0.0).then_some(percent / 100.0),
         }
@@ -193,7 +184,7 @@ impl PaceValue {
 
     /// Why the pace has changed since the last question, if it has.
     pub(super) fn take_cause(&mut self) -> PaceCause {
-        // Nothing else changes it by itself: what headers ask for holds for a time.
+        // Only headers change it without a step: their rate holds for a time.
         self.cause.take().unwrap_or(PaceCause::Headers)
     }
 
@@ -216,19 +207,19 @@ impl PaceValue {
         self.hint.step(now, tally, self.levels.highest().into());
         let trend = self.trend(tally);
         let before = f64::from(tally.started.saturating_sub(tally.refused_after));
-        let accepted = self.noise.quiet() + before;
+        let accepted = self.noise.quiet + before;
         let is_excess = self.noise.note(started, refused);
         let stood_still = self.pauses.in_a_row;
         self.pauses.ended(tally);
-        if tally.single_good && stood_still > 0.0 {
+        if tally.probe_good && stood_still > 0.0 {
             self.rate.stood_still(now, stood_still);
         }
-        if tally.single_good && stood_still >= STEP {
+        if tally.probe_good && stood_still >= STEP_SECONDS {
             self.has_room_again(now, stood_still);
         }
-        let is_refused = tally.refused_new > 0 && !self.is_row_alone(tally.wait);
+        let is_refused = tally.refused_new > 0 && !self.only_row_waits(tally.wait);
         if is_excess || is_refused {
-            self.cut(now, tally, accepted);
+            self.decrease(now, tally, accepted);
             self.pause(now, tally, true, random);
         } else if tally.refused > 0 {
             self.pause(now, tally, false, random);
@@ -251,12 +242,12 @@ impl PaceValue {
     }
 
     /// The service refuses more than it does at any pace, after this number of accepted calls.
-    fn cut(&mut self, now: f64, tally: &Tally, accepted: f64) {
+    fn decrease(&mut self, now: f64, tally: &Tally, accepted: f64) {
         let later = f64::from(tally.refused_after) - f64::from(tally.refused.saturating_sub(1));
         self.measurement.accepted -= later;
         let before = self.measurement.clone();
         let measured = self.measured(now, tally, later);
-        self.cut_at = now;
+        self.decreased_at = now;
         self.before = None;
         if self.is_unlimited {
             return;
@@ -265,18 +256,18 @@ impl PaceValue {
         if self.is_in_flight(now, tally.refused_level) {
             return;
         }
-        let pace = self.rate.value();
-        let is_explained = self.rate.refused(now, pace, measured);
-        let is_window = is_explained && measured.is_some() && tally.wait == 0.0;
+        let pace = self.rate.value;
+        let is_expected = self.rate.refused(now, pace, measured);
+        let is_window = is_expected && measured.is_some() && tally.wait == 0.0;
         self.before = Some(before).filter(|_| is_window);
-        if self.noise.cut(pace, accepted, is_explained) {
-            self.rate.forget(self.rate.value());
+        if self.noise.decreased(pace, accepted, is_expected) {
+            self.rate.forget(self.rate.value);
             self.cause = Some(PaceCause::RandomRefusals);
         }
     }
 
-    /// What was accepted since the refusal before, if there were enough calls. The next measurement starts at the refusal now,
-    /// after which so many calls have started and were not refused.
+    /// Calls a second that were accepted since the last refusal, if there were enough calls. The next measurement starts at
+    /// the present refusal; `later` calls have started after it and were not refused.
     fn measured(&mut self, now: f64, tally: &Tally, later: f64) -> Option<f64> {
         let Measurement { since, accepted } = self.measurement;
         // After a named wait a bucket or window is as full as after the one before.
@@ -286,7 +277,7 @@ impl PaceValue {
             tally.refused_at
         };
         let lasted = began - since;
-        let is_enough = accepted >= FEWEST * 2.0;
+        let is_enough = accepted >= FEWEST_CALLS * 2.0;
         let is_old = lasted > LONGEST_WINDOW * 3.0;
         if is_enough || is_old || !self.rate.has_refused() {
             (self.measurement.since, self.measurement.accepted) = (began, later);
@@ -296,10 +287,10 @@ impl PaceValue {
         (is_enough && !is_old && lasted > 0.0).then(|| accepted / lasted)
     }
 
-    /// All calls stood still for this number of seconds, and now the service has room: a window is over, if no wait was named. What was
-    /// accepted since the window before is the limit.
+    /// All calls stood still for this number of seconds, and now the service has room. If no wait was named, a window is over:
+    /// the calls accepted since the window before are its quota.
     fn has_room_again(&mut self, now: f64, stood_still: f64) {
-        let before = self.before.take().filter(|_| self.noise.share() == 0.0);
+        let before = self.before.take().filter(|_| self.noise.share == 0.0);
         let Some(Measurement { since, accepted }) = before else {
             return;
         };
@@ -328,44 +319,43 @@ impl PaceValue {
             return false;
         };
         self.in_flight.limit_found(now, lowest.into());
-        self.rate.forget(self.rate.value());
-        self.noise.explained();
+        self.rate.forget(self.rate.value);
+        self.noise.forget_decreases();
         true
     }
 
-    /// Calls were refused: all pause if the service named a wait, or if `is_cut` or the call that went first was one of them.
-    fn pause(&mut self, now: f64, tally: &Tally, is_cut: bool, random: f64) {
-        let Tally {
-            wait, single_bad, ..
-        } = *tally;
-        let is_random = self.noise.share() > 0.0 && !single_bad;
-        if !is_cut && wait < STEP && is_random || self.is_unlimited && wait == 0.0 {
+    /// Calls were refused: all pause if the service named a wait, if the pace has just been decreased, or if the probe was
+    /// refused.
+    fn pause(&mut self, now: f64, tally: &Tally, is_decreased: bool, random: f64) {
+        let (wait, probe_refused) = (tally.wait, tally.probe_refused);
+        let is_random = self.noise.share > 0.0 && !probe_refused;
+        if !is_decreased && wait < STEP_SECONDS && is_random || self.is_unlimited && wait == 0.0 {
             return;
         }
-        if wait >= STEP {
+        if wait >= STEP_SECONDS {
             self.window = self.window.max(wait.min(LONGEST_WINDOW));
         }
         if wait > 0.0 {
             self.pauses.named(now, wait, random);
-        } else if is_cut || single_bad {
+        } else if is_decreased || probe_refused {
             self.pauses.guessed(now);
         }
     }
 
     /// How long an interval lasts: the effect of a change shows in the next one.
     fn interval(&self) -> f64 {
-        (self.latency.median() * 2.0 + self.seen_after).max(SHORTEST_INTERVAL)
+        (self.latency.median() * 2.0 + self.spreads_in).max(SHORTEST_INTERVAL)
     }
 
     /// Whether nothing argues against a higher value.
     fn is_quiet(&self, now: f64, tally: &Tally) -> bool {
-        let is_calm = if self.noise.share() > 0.0 {
+        let is_calm = if self.noise.share > 0.0 {
             self.noise.is_calm()
         } else {
             tally.refused == 0
         };
         let works = tally.accepted > 0 && tally.failed * 2 <= tally.accepted;
-        is_calm && works && self.pauses.is_over(now) && !tally.single_good
+        is_calm && works && self.pauses.is_over(now) && !tally.probe_good
     }
 
     /// Nothing was refused for `lasted`: both searches continue.
@@ -373,13 +363,15 @@ impl PaceValue {
         if self.is_unlimited || trend == Trend::Queueing {
             return;
         }
-        let step = (self.interval() * 2.0).max(STEP).max(self.window * WINDOWS);
+        let step = (self.interval() * 2.0)
+            .max(STEP_SECONDS)
+            .max(self.window * WINDOWS);
         let mut is_changed = false;
         if trend == Trend::Usual {
             let is_used = tally.in_flight_used;
             is_changed |= self.in_flight.quiet(now, lasted, step, is_used);
         }
-        let step = step.max(FEWEST / self.rate.value());
+        let step = step.max(FEWEST_CALLS / self.rate.value);
         is_changed |= self.rate.quiet(now, lasted, step, tally.rate_used);
         if is_changed {
             self.cause = Some(PaceCause::Search);
@@ -387,21 +379,11 @@ impl PaceValue {
     }
 }
 
-/// A number of calls in flight.
-#[allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "from 1 to the user's ceiling"
-)]
-const fn whole(calls: f64) -> u32 {
-    calls as u32
-}
-
 impl InFlightLevels {
     fn note(&mut self, tally: &Tally) {
         self.accepted.0 = self.accepted.0.max(tally.accepted_level);
         self.calls += tally.accepted;
-        if self.calls >= LEVELS {
+        if self.calls >= CALLS_PER_LEVELS {
             self.calls = 0;
             self.accepted = (0, self.accepted.0);
         }
@@ -413,18 +395,97 @@ impl InFlightLevels {
 
     /// A call was refused at this level. Returns the lowest level of several in a row that no accepted call had reached.
     fn refused(&mut self, level: u32) -> Option<u32> {
-        if level < ABOVE || level <= self.highest() {
+        if level < REFUSALS_ABOVE || level <= self.highest() {
             self.above = (0, 0);
             return None;
         }
         let (times, lowest) = self.above;
         let lowest = if times == 0 { level } else { lowest.min(level) };
         self.above = (times + 1, lowest);
-        if times + 1 < ABOVE {
+        if times + 1 < REFUSALS_ABOVE {
             return None;
         }
         self.above = (0, 0);
         Some(lowest)
+    }
+}
+
+/// The present pause. Times are seconds.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Pauses {
+    /// When the pause ends, or has ended.
+    pub(super) until: f64,
+    /// One call goes first, as a probe.
+    pub(super) probe_first: bool,
+    /// The next pause if no wait is named.
+    guess: f64,
+    /// The length of the pauses since a call was last accepted, in all.
+    pub(super) in_a_row: f64,
+}
+
+/// The first pause if the service names no wait: short, as a few calls too many are soon made up for.
+const FIRST_GUESS: f64 = 0.5;
+/// A pause that was long enough halves the next one, down to this: more than a round trip, so that the probe ends first.
+const SHORTEST_GUESS: f64 = 0.1;
+/// The longest pause if the service names no wait: the shorter ones before it together are longer than the usual windows.
+const LONGEST_GUESS: f64 = 30.0;
+/// Refusals of calls that were out together ask for the same pause, each up to a second later: headers name whole seconds.
+const ROUNDING: f64 = 1.0;
+/// A named wait is stretched by up to this share, so that many programs do not come back at the same moment.
+const JITTER: f64 = 0.1;
+
+impl Default for Pauses {
+    fn default() -> Self {
+        Self {
+            until: 0.0,
+            probe_first: false,
+            guess: FIRST_GUESS,
+            in_a_row: 0.0,
+        }
+    }
+}
+
+impl Pauses {
+    /// Whether all calls may start as the pace allows.
+    pub(super) fn is_over(&self, now: f64) -> bool {
+        !self.probe_first && now >= self.until
+    }
+
+    /// Applies the result of the probe.
+    fn ended(&mut self, tally: &Tally) {
+        if tally.probe_good {
+            if self.in_a_row > 0.0 {
+                self.guess = (self.guess / 2.0).clamp(SHORTEST_GUESS, FIRST_GUESS);
+            }
+            self.in_a_row = 0.0;
+            self.probe_first = false;
+        } else if tally.probe_failed {
+            // It says nothing about a limit, and counts like any other failure.
+            self.probe_first = false;
+        }
+    }
+
+    /// All calls pause for a wait that the service named. `random` is from 0 up to 1.
+    fn named(&mut self, now: f64, wait: f64, random: f64) {
+        self.start(now, wait * (1.0 + JITTER * random));
+    }
+
+    /// All calls pause, although the service named no wait: twice as long as before if that did not help.
+    fn guessed(&mut self, now: f64) {
+        if self.in_a_row > 0.0 {
+            self.guess = (self.guess * 2.0).min(LONGEST_GUESS);
+        }
+        self.start(now, self.guess);
+    }
+
+    fn start(&mut self, now: f64, length: f64) {
+        let until = now + length;
+        let same = if now < self.until { ROUNDING } else { 0.0 };
+        if until > self.until + same {
+            self.in_a_row += until - self.until.max(now);
+            self.until = until;
+            self.probe_first = true;
+        }
     }
 }
 
@@ -436,15 +497,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_that_is_written_down_and_read_before_each_step_goes_on_alike() {
+    fn a_value_that_is_stored_and_read_before_each_step_takes_the_same_steps() {
         let limits = PaceLimits {
             rate: Rate::Auto,
             in_flight: 64.try_into().unwrap(),
-            known: Limit::NONE,
+            remembered: FoundLimit::default(),
             max_wait: Duration::from_secs(900),
         };
         let mut kept = PaceValue::new(&limits);
-        let mut written = kept.clone();
+        let mut stored = kept.clone();
         let mut random = fastrand::Rng::with_seed(1);
         for step in 1..2_000 {
             let now = f64::from(step) / 4.0;
@@ -455,15 +516,15 @@ mod tests {
                 refused,
                 refused_new: refused,
                 refused_at: now - 0.1,
-                single_good: random.bool(),
+                probe_good: random.bool(),
                 rate_used: true,
                 ..Tally::default()
             };
-            written = serde_json::from_str(&serde_json::to_string(&written).unwrap()).unwrap();
+            stored = serde_json::from_str(&serde_json::to_string(&stored).unwrap()).unwrap();
             kept.step(now, &tally, 0.5);
-            written.step(now, &tally, 0.5);
-            let (kept, written) = (kept.allowed(now).unwrap(), written.allowed(now).unwrap());
-            assert!((kept - written).abs() < kept * 1e-9, "{kept} {written}");
+            stored.step(now, &tally, 0.5);
+            let (kept, stored) = (kept.allowed(now).unwrap(), stored.allowed(now).unwrap());
+            assert!((kept - stored).abs() < kept * 1e-9, "{kept} {stored}");
         }
     }
 }

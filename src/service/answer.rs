@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::api_key::ApiKeys;
-use super::exchange::Reply;
+use super::client::Reply;
 use super::words;
 use crate::raw_json::{self, Pointer};
 use crate::verdict::{Answer, Score, TransactionId};
@@ -210,8 +210,8 @@ mod tests {
             let body =
                 format!(r#"{{"x":{value},"transaction_id":"a","summary":{{"risk_score":1}}}}"#);
             assert_eq!(read(&Reply::ok(&body), &columns).is_ok(), is_good);
-            assert!(!words::said(&Reply::ok(&value), SentRequest::anything_shows_in).is_empty());
-            assert!(!words::said(&Reply::ok(&body), SentRequest::anything_shows_in).is_empty());
+            assert!(!words::said(&Reply::ok(&value), SentRequest::anything_is_in).is_empty());
+            assert!(!words::said(&Reply::ok(&body), SentRequest::anything_is_in).is_empty());
         }
     }
 

@@ -49,17 +49,17 @@ impl KeyFile {
     /// # Errors
     /// Exit code 2: it cannot be read, or has no usable key.
     pub(crate) fn read(&self) -> Result<Secret> {
-        let shown = self.0.display();
+        let path = self.0.display();
         let bytes = read_small(&self.0).map_err(|e| {
-            Error::usage(format!("cannot read the API key from `{shown}`")).because(e)
+            Error::usage(format!("cannot read the API key from `{path}`")).because(e)
         })?;
-        let place = format!("in `{shown}`");
-        let text = String::from_utf8(bytes).map_err(|_| unusable_key(&place))?;
+        let origin = format!("in `{path}`");
+        let text = String::from_utf8(bytes).map_err(|_| unusable_key(&origin))?;
         // Editors add one line end to a file. More than one does not come from an editor.
         let key = text
             .strip_suffix('\n')
             .map_or(text.as_str(), |key| key.strip_suffix('\r').unwrap_or(key));
-        check_key(key, &place)
+        check_key(key, &origin)
     }
 
     /// Reads the file again during a run, for another key than the last one that was `used`.
@@ -67,19 +67,19 @@ impl KeyFile {
     /// # Errors
     /// Why there is no new key, in one sentence.
     pub(super) fn read_again(&self, used: &ApiKeys) -> Result<Secret, String> {
-        let shown = self.0.display();
+        let path = self.0.display();
         // The key in a pipe can be read only once, and opening a named pipe would block all calls
         // until another program writes to it.
         if fs::metadata(&self.0).is_ok_and(|metadata| !metadata.is_file()) {
             return Err(format!(
-                "cannot read the API key in `{shown}` again: it is not a regular file"
+                "cannot read the API key in `{path}` again: it is not a regular file"
             ));
         }
         let key = self
             .read()
             .map_err(|error| format!("no new API key: {}", error.log_words()))?;
         if used.0.last().map(Secret::expose) == Some(key.expose()) {
-            return Err(format!("`{shown}` was read again and has the same API key"));
+            return Err(format!("`{path}` was read again and has the same API key"));
         }
         Ok(key)
     }
@@ -87,21 +87,21 @@ impl KeyFile {
     /// A warning if other users of this machine can read the file.
     pub(crate) fn warning(&self) -> Option<String> {
         use std::os::unix::fs::PermissionsExt;
-        let shown = self.0.display();
+        let path = self.0.display();
         let is_open = |file: fs::Metadata| file.permissions().mode() & 0o044 != 0;
         fs::metadata(&self.0).is_ok_and(is_open).then(|| {
             format!(
-                "other users of this machine can read the API key in `{shown}`; `chmod 600` prevents that"
+                "other users of this machine can read the API key in `{path}`; `chmod 600` prevents that"
             )
         })
     }
 }
 
-/// Checks a key that was found at `place`, such as "in `FILE`".
+/// Checks a key that was found at `origin`, such as "in `FILE`".
 ///
 /// # Errors
 /// Exit code 2: it is empty, or has characters that API keys never have.
-pub(crate) fn check_key(key: &str, place: &str) -> Result<Secret> {
+pub(crate) fn check_key(key: &str, origin: &str) -> Result<Secret> {
     // People copy keys with their quotes or scheme out of a file of variables or a curl command.
     let key = unquoted(key);
     let key = match key.split_at_checked(BEARER.len()) {
@@ -109,12 +109,12 @@ pub(crate) fn check_key(key: &str, place: &str) -> Result<Secret> {
         _ => key,
     };
     if key.is_empty() {
-        return Err(Error::usage(format!("the API key {place} is empty")));
+        return Err(Error::usage(format!("the API key {origin} is empty")));
     }
     // A bearer token has no white space (RFC 6750, section 2.1). Characters that a header cannot
     // have would lead to a 401.
     if !key.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(unusable_key(place));
+        return Err(unusable_key(origin));
     }
     Ok(Secret::new(key))
 }
@@ -122,29 +122,15 @@ pub(crate) fn check_key(key: &str, place: &str) -> Result<Secret> {
 /// What an `Authorization` header has before a key.
 const BEARER: &str = "bearer ";
 
-/// A setting without the quotes around it: some programs, such as `docker` with a file of variables, leave them in.
+/// A setting without quotes around it: some programs, such as `docker` with a file of variables, keep them.
 pub(super) fn unquoted(setting: &str) -> &str {
     let inner = |quote| setting.strip_prefix(quote)?.strip_suffix(quote);
     inner('"').or_else(|| inner('\'')).unwrap_or(setting)
 }
 
-/// The variables of ours whose values are taken out of quotes.
-const UNQUOTED: [&str; 4] = ["API_KEY", "BASE_URL", "FREE_BASE_URL", "SERVICE_ID"];
-
-/// A warning if one of these variables has quotes around its value.
-pub(crate) fn quotes_in_variables() -> Option<String> {
-    let mut names = UNQUOTED.map(|name| format!("RESCORE_{name}")).to_vec();
-    names.retain(|name| {
-        let value = std::env::var(name).unwrap_or_default();
-        unquoted(value.trim()) != value.trim()
-    });
-    let words = "are left out; in a file of variables, `docker` keeps them";
-    (!names.is_empty()).then(|| format!("the quotes around {} {words}", names.join(", ")))
-}
-
-/// The error for a key at `place` with characters that API keys never have.
-pub(crate) fn unusable_key(place: &str) -> Error {
+/// The error for a key at `origin` with characters that API keys never have.
+pub(crate) fn unusable_key(origin: &str) -> Error {
     Error::usage(format!(
-        "the API key {place} contains a line break, white space or other characters that API keys never have"
+        "the API key {origin} contains a line break, white space or other characters that API keys never have"
     ))
 }

@@ -1,4 +1,4 @@
-//! The outcome of a call, and what it means: whether it could have been billed, and whether the row may be sent again.
+//! What the result of a call means: whether it could have been billed, and whether the row may be sent again.
 //!
 //! The interface does not define errors, so these classes are a matter of caution and not of a
 //! promise. The table in docs/reference.md describes this file.
@@ -8,19 +8,20 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 
 use super::answer::{self, Columns};
-use super::exchange::{Exchange, Reply, SentRequest, TransportFault};
+use super::client::{Exchange, Reply, SentRequest};
+use super::network_fault::TransportFault;
 use super::quota::{Quota, named_wait, names_wait, wait};
 use super::words::{described, is_page, said, spoken};
 use crate::base::error::Error;
 use crate::telemetry::event::FailureClass;
 use crate::verdict::{Answer, Failure, Reason};
 
-/// The outcome of one call.
+/// The result of one call.
 #[derive(Debug)]
 pub enum Classified {
     /// A verdict, and the whole body that it was read from.
     Answered(Answer, Bytes),
-    /// Class A, too many calls: all calls wait, and the row's attempts are not used up.
+    /// Class A, too many calls: all calls wait, and the row's retries are not used up.
     Throttled {
         /// How long the service asks to wait, if it says so.
         wait: Option<Duration>,
@@ -44,10 +45,10 @@ pub struct Fault {
     pub(crate) health: Health,
     /// Whether the answer seems to come from something other than the service: it is not HTTP, or its body is not JSON.
     pub(crate) from_other_program: bool,
-    /// The row's failure if there is no further attempt. Its message may have the row's values, and is for the rejects only.
+    /// The row's failure if there is no further call. Its message may have the row's values, and is for the rejects only.
     pub failure: Failure,
-    /// The words that everybody may see in place of that message.
-    shown: Option<Box<str>>,
+    /// The words for everybody in place of that message.
+    without_values: Option<Box<str>>,
 }
 
 impl Fault {
@@ -62,13 +63,15 @@ impl Fault {
             health,
             from_other_program: false,
             failure: Failure::new(reason, message),
-            shown: None,
+            without_values: None,
         }
     }
 
-    /// The message, without anything of the row.
-    pub fn shown(&self) -> &str {
-        self.shown.as_deref().unwrap_or(&self.failure.message)
+    /// The message for everybody, without the row's values.
+    pub fn to_display(&self) -> &str {
+        self.without_values
+            .as_deref()
+            .unwrap_or(&self.failure.message)
     }
 
     /// The fault of a row whose calls were throttled this number of times, the last time with this status,
@@ -94,7 +97,7 @@ impl Fault {
 /// What a call without a verdict says about the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Health {
-    /// It works, whatever it thinks of this row.
+    /// It works, whatever its answer to this row.
     AtWork,
     /// It failed, perhaps because of this row.
     Failed,
@@ -128,10 +131,10 @@ fn of_reply(reply: &Reply, columns: &Columns) -> Classified {
     };
     let unclear = |health| failed(Unclear, health, Reason::ServerError, described(reply));
     let refused_row = |reason| {
-        let words = said(reply, SentRequest::key_shows_in);
+        let words = said(reply, SentRequest::key_is_in);
         Classified::Failed(Fault {
             from_other_program: is_page(&reply.body),
-            shown: Some(said(reply, SentRequest::anything_shows_in).into()),
+            without_values: Some(said(reply, SentRequest::anything_is_in).into()),
             ..Fault::new(RowRefused, Health::AtWork, reason, words)
         })
     };
@@ -152,8 +155,8 @@ fn of_reply(reply: &Reply, columns: &Columns) -> Classified {
                 };
                 Classified::Failed(Fault {
                     from_other_program: is_page(&reply.body),
-                    shown: Some(and(SentRequest::anything_shows_in).into()),
-                    ..without_verdict(and(SentRequest::key_shows_in))
+                    without_values: Some(and(SentRequest::anything_is_in).into()),
+                    ..without_verdict(and(SentRequest::key_is_in))
                 })
             }
         },
@@ -275,7 +278,7 @@ fn repeats_a_key(answer: &Answer, reply: &Reply) -> bool {
 fn refusal(reply: &Reply, what: &str) -> Error {
     Error::refused(what).detail(format!(
         "the service said: {}",
-        said(reply, SentRequest::anything_shows_in)
+        said(reply, SentRequest::anything_is_in)
     ))
 }
 
@@ -299,7 +302,7 @@ fn says_out_of_credit(body: &[u8]) -> bool {
     OUT_OF_CREDIT.iter().any(|words| text.contains(words))
 }
 
-/// Whether an unsuccessful answer asks for fewer calls, or to wait: by its status, by a time to wait, or in words.
+/// Whether an unsuccessful answer asks for fewer calls, or to wait: by its status, by naming a wait, or in words.
 fn is_throttle(reply: &Reply) -> bool {
     let headers = &reply.headers;
     let names_time = || named_wait(headers).is_some_and(|wait| !wait.is_zero());
@@ -348,7 +351,7 @@ mod tests {
         body: &str,
         columns: &Columns,
     ) -> char {
-        let headers = { headers.iter() }.map(|(name, value)| {
+        let headers = headers.iter().map(|(name, value)| {
             let name = HeaderName::from_static(name);
             (name, HeaderValue::from_static(value))
         });
@@ -360,9 +363,9 @@ mod tests {
         letter(&classify(Ok(reply), columns))
     }
 
-    /// The letter of an outcome; `+` is a verdict, `T` a throttle, `K` a refused key.
-    fn letter(outcome: &Classified) -> char {
-        match outcome {
+    /// The letter of a result; `+` is a verdict, `T` a throttle, `K` a refused key.
+    fn letter(result: &Classified) -> char {
+        match result {
             Classified::Answered(..) => '+',
             Classified::Throttled { .. } => 'T',
             Classified::Failed(fault) => {

@@ -1,18 +1,21 @@
-//! The HTTP client: builds requests with headers and key, renews the key, and decides which connections are reused and which
+//! One exchange with the service: the request (interface, section 2.1), the answer or the reason why there is none, and the HTTP
+//! client between them, which builds headers with the key, renews the key, and decides which connections are reused and which
 //! certificates are trusted.
 //!
-//! It sends a body and returns what came back, or why nothing did, as plain data. It sends nothing twice that may have been
+//! It sends a body and returns the reply, or why there is none, as plain data. It sends nothing twice that may have been
 //! processed, never follows a redirect, and never puts a key or a URL into a message.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::io::Read as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use bytes::{Bytes, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
+use flate2::read::MultiGzDecoder;
 use hyper_util::client::legacy::connect::HttpInfo;
 use reqwest::header::{
     ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, USER_AGENT,
@@ -24,18 +27,144 @@ use rustls::pki_types::pem::PemObject;
 use rustls_platform_verifier::Verifier;
 
 use super::api_key::{ApiKeys, KeyFile};
-use super::endpoint::{Endpoint, LOCALHOST, ServiceId, proxy_for};
-use super::exchange::{Exchange, KeyRenewal, Reply, SentRequest, Service, TransportFault};
-use super::network_fault;
+use super::endpoint::{Endpoint, LOCALHOST, Plan, ServiceId, proxy_for};
+use super::network_fault::{self, TransportFault};
 use crate::base::error::{Error, Result};
 use crate::base::private_file::read_small;
 use crate::base::secret::Secret;
+use crate::fields::UserRequest;
+use crate::raw_json;
 
-/// What the program calls itself.
+/// The service: the HTTP client, or a script in tests.
+pub(crate) trait Service {
+    /// Sends one request and waits for the complete answer.
+    fn ask(&self, body: Bytes) -> impl Future<Output = Exchange>;
+
+    /// Reads the API key again from where it came from. A new key is used for all requests that start afterwards.
+    ///
+    /// # Errors
+    /// Why the key stays the same, in one sentence.
+    fn renew_key(&self) -> Result<(), String>;
+
+    /// The time limit for a call: after this it has ended, one way or the other.
+    fn longest_call(&self) -> Duration;
+
+    /// Calls that start from now on get new connections: one may be an answer ahead of its requests.
+    fn renew_connections(&self);
+}
+
+/// The result of sending a request.
+pub(crate) type Exchange = Result<Reply, TransportFault>;
+
+/// An answer as it was received, not yet classified.
+#[derive(Debug, Clone)]
+pub struct Reply {
+    /// The HTTP status.
+    pub status: u16,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body, cut at [`Reply::MAX_BODY`] bytes.
+    pub body: Bytes,
+    /// Whether the body was longer and was cut.
+    pub cut: bool,
+    /// The request that it answers, so that no message repeats its content.
+    pub sent: SentRequest,
+}
+
+impl Reply {
+    /// A hundred times the largest answer seen. A longer one is an attack or comes from a wrong
+    /// address, and memory use must stay flat.
+    pub(crate) const MAX_BODY: usize = 1024 * 1024;
+
+    /// The body as text, and whether it is cut: some services send gzip without being asked. Damaged gzip stays as it is.
+    pub(super) fn unpacked(body: Bytes, cut: bool) -> (Bytes, bool) {
+        if !body.starts_with(GZIP) {
+            return (body, cut);
+        }
+        let mut text = Vec::new();
+        let most = Self::MAX_BODY as u64;
+        let mut packed = MultiGzDecoder::new(&*body).take(most + 1);
+        match packed.read_to_end(&mut text) {
+            Ok(length) => (text.into(), cut || length > Self::MAX_BODY),
+            Err(_) => (body, cut),
+        }
+    }
+
+    /// A success with this body, for tests.
+    #[cfg(test)]
+    pub(crate) fn ok(body: &str) -> Self {
+        Self {
+            status: 200,
+            headers: HeaderMap::new(),
+            body: Bytes::copy_from_slice(body.as_bytes()),
+            cut: false,
+            sent: SentRequest::nothing(),
+        }
+    }
+}
+
+/// The first bytes of data in gzip, with which no text starts.
+const GZIP: &[u8] = &[0x1f, 0x8b];
+
+/// The content of a request.
+#[derive(Debug, Clone)]
+pub struct SentRequest {
+    /// Its key, and all other keys that the run had used when the answer came.
+    pub api_keys: ApiKeys,
+    /// Its body: personal data.
+    pub body: Bytes,
+}
+
+impl SentRequest {
+    /// A request without content, for tests.
+    #[cfg(test)]
+    pub(crate) fn nothing() -> Self {
+        Self {
+            api_keys: ApiKeys::new(crate::base::secret::Secret::new("test-key-0123")),
+            body: Bytes::new(),
+        }
+    }
+}
+
+/// Appends the body of a request to `to`. The same user and plan always give the same bytes: a
+/// ledger identifies requests by them.
+pub fn write_body(request: &UserRequest<'_>, plan: Plan, to: &mut BytesMut) {
+    write_member(br#"{"name":"#, &request.name, to);
+    if let Some(email) = &request.email {
+        write_member(br#","email":"#, email, to);
+    }
+    if let Some(phone) = &request.phone {
+        write_member(br#","phone":"#, phone, to);
+    }
+    write_member(br#","ip":"#, &request.ip, to);
+    write_member(br#","user_agent":"#, &request.user_agent, to);
+    // The default of `vpn_check` is documented inconsistently, so both flags are always sent on the
+    // paid plan.
+    if let Plan::Paid {
+        vpn_check,
+        advanced,
+    } = plan
+    {
+        to.put_slice(match (vpn_check, advanced) {
+            (false, false) => br#","vpn_check":false,"advanced":false"#,
+            (false, true) => br#","vpn_check":false,"advanced":true"#,
+            (true, false) => br#","vpn_check":true,"advanced":false"#,
+            (true, true) => br#","vpn_check":true,"advanced":true"#,
+        });
+    }
+    to.put_u8(b'}');
+}
+
+fn write_member(key: &[u8], value: &str, to: &mut BytesMut) {
+    to.put_slice(key);
+    raw_json::put_string(value, to);
+}
+
+/// The program's name for itself.
 const OUR_NAME: &str = concat!("rescore/", env!("CARGO_PKG_VERSION"));
 
-/// Connections that were idle for longer are not reused: with the usual 90 s, 9 of 40 requests met
-/// a server that was just closing the connection.
+/// Connections that were idle for longer are not reused: with the usual 90 s, the server was just closing the connection in 9 of
+/// 40 requests.
 const POOL_IDLE: Duration = Duration::from_secs(4);
 
 /// Concurrent calls per pool. Over HTTP/2 they share one connection. If there are more calls than
@@ -44,9 +173,9 @@ const POOL_IDLE: Duration = Duration::from_secs(4);
 /// servers allow at least this many.
 const STREAMS: usize = 100;
 
-/// Answers on one HTTP/1.1 connection after which the connections are replaced. HTTP/1.1 has no numbers that tell whose an
-/// answer is: if another user's comes in between, each later one on that connection is taken for that of the next call. One
-/// that comes twice shows by its id, and the connections are replaced at once. For any other, this many rows can be wrong, and
+/// Answers on one HTTP/1.1 connection after which the connections are replaced. HTTP/1.1 has no numbers that match answers to
+/// requests: if another user's answer comes in between, each later one on that connection belongs to the call before. An answer
+/// that comes twice shows by its id, and the connections are replaced immediately. Otherwise this many rows can be wrong, and
 /// not all until the end of the run.
 const ANSWERS_PER_CONNECTION: usize = 10_000;
 
@@ -59,7 +188,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The settings of a client.
 #[derive(Debug, Clone)]
 pub(crate) struct ClientSettings {
-    /// Where requests go.
+    /// The address of the requests.
     pub endpoint: Endpoint,
     /// The bearer token.
     pub api_key: Secret,
@@ -105,7 +234,7 @@ struct KeyInUse {
     used: ApiKeys,
 }
 
-/// A client of the library with its connections, and what is known of them.
+/// A client of the library with its connections, and counts of their calls.
 struct Pool {
     client: reqwest::Client,
     /// How many answers each connection brought, by the port of our end.
@@ -127,7 +256,7 @@ impl Client {
         let is_plain = settings.endpoint.is_plain();
         let tls = match settings.ca_file.as_deref() {
             None if is_plain => None,
-            // A file that makes no sense is refused also where it is not needed.
+            // An unusable file is refused even if it is not needed.
             ca_file => Some(client_config(ca_file)?),
         };
         let mut client = Self {
@@ -155,10 +284,6 @@ impl Client {
         self.key.borrow().used.clone()
     }
 
-    #[expect(
-        clippy::manual_async_fn,
-        reason = "an `async fn` stores its arguments twice, and this future is allocated for each row"
-    )]
     fn exchange(&self, sent: Bytes) -> impl Future<Output = Exchange> {
         async move {
             let mut request = Request::new(Method::POST, self.settings.endpoint.url().clone());
@@ -259,7 +384,7 @@ impl Client {
     }
 
     /// The server ended this pool's HTTP/2 connection before it took a call. Further connections get as many calls as it took
-    /// of those that it was given: more would be sent for nothing.
+    /// of the calls that it was given: more would be sent for nothing.
     fn left_out_call(&self, pool: &Pool) {
         pool.left_out.set(pool.left_out.get() + 1);
         let taken = pool.calls.get().saturating_sub(pool.left_out.get());
@@ -289,7 +414,7 @@ impl Client {
     /// nothing about the service.
     fn broke(&self, pool: &Rc<Pool>, port: u16) -> bool {
         let was_reused = pool.answers.borrow().get(&port) == Some(&1);
-        // The call that goes again gets a connection that nothing came over yet.
+        // The retry gets a fresh connection.
         if was_reused && self.breaks.get() < MOST_BREAKS && self.replace(pool) {
             self.breaks.set(self.breaks.get() + 1);
         }
@@ -338,7 +463,6 @@ impl Client {
 }
 
 impl Service for Client {
-    #[expect(clippy::manual_async_fn, reason = "as above")]
     fn ask(&self, body: Bytes) -> impl Future<Output = Exchange> {
         async move {
             let exchange = self.exchange(body).await;
@@ -347,18 +471,16 @@ impl Service for Client {
         }
     }
 
-    fn renew_key(&self) -> KeyRenewal {
+    fn renew_key(&self) -> Result<(), String> {
         let Some(file) = &self.settings.key_file else {
-            return KeyRenewal::Fixed;
+            return Err("it came from a variable, which cannot change during a run".to_owned());
         };
         let mut key = self.key.borrow_mut();
-        let renewed = file.read_again(&key.used).and_then(|secret| {
-            let authorization = authorization(&secret).map_err(|e| e.to_string())?;
-            key.headers.insert(AUTHORIZATION, authorization);
-            key.used = key.used.and(&secret);
-            Ok(())
-        });
-        renewed.map_or_else(KeyRenewal::Kept, |()| KeyRenewal::Renewed)
+        let secret = file.read_again(&key.used)?;
+        let authorization = authorization(&secret).map_err(|e| e.to_string())?;
+        key.headers.insert(AUTHORIZATION, authorization);
+        key.used = key.used.and(&secret);
+        Ok(())
     }
 
     fn longest_call(&self) -> Duration {
@@ -373,7 +495,7 @@ impl Service for Client {
 /// Room for these headers and `content-length`, so that the map of a copy need not grow.
 const MOST_HEADERS: usize = 8;
 
-/// The headers of every request, also those that the libraries would otherwise make for each call.
+/// The headers of every request, with those that the libraries would otherwise make for each call.
 fn headers(settings: &ClientSettings) -> Result<HeaderMap> {
     let mut headers = HeaderMap::with_capacity(MOST_HEADERS);
     // Over TLS it may be HTTP/2, which has another way to name the host.
@@ -423,7 +545,7 @@ fn client_config(ca_file: Option<&Path>) -> Result<ClientConfig> {
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(verifier))
         .with_no_client_auth();
-    // HTTP/2 wherever the service offers it: there, every answer says whose it is.
+    // HTTP/2 if the service offers it: there, every answer names its request.
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(config)
 }

@@ -1,7 +1,7 @@
-//! Who asks whom: the service's address, the proxy on the way to it, the plan, and the calling application (interface,
+//! Who calls whom: the service's address, the proxy on the way to it, the plan, and the calling application (interface,
 //! sections 1 and 5).
 //!
-//! It must not know what is sent there.
+//! It must not know the requests that are sent there.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -46,7 +46,7 @@ impl Plan {
     }
 }
 
-/// Where requests go, below the base address.
+/// The path of requests below the base address.
 const PATH: &str = "/v1/validate/user";
 
 /// The full address that requests are sent to: HTTPS, or plain HTTP on this machine.
@@ -140,7 +140,7 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// The only name for this machine. The client does not ask a resolver for it.
+/// The only name for this machine. The client does not resolve it.
 pub(super) const LOCALHOST: &str = "localhost";
 
 fn is_loopback(url: &Url) -> bool {

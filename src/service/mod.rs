@@ -1,6 +1,6 @@
-//! The service's interface: the request, the answer, and what every outcome of a call means.
+//! The service's interface: the request, the answer, and what every result of a call means.
 //!
-//! A request's body comes in, a [`Classified`] outcome comes out. Only `client` and `network_fault` name the HTTP client. All
+//! A request's body comes in, a [`Classified`] result comes out. Only `client` and `network_fault` name the HTTP client. All
 //! decisions are made on plain data, and tested with it. Nothing here knows about rows, files or pacing.
 
 mod answer;
@@ -8,7 +8,6 @@ mod api_key;
 mod classify;
 mod client;
 mod endpoint;
-mod exchange;
 mod network_fault;
 mod quota;
 #[cfg(test)]
@@ -17,12 +16,11 @@ mod words;
 
 pub(crate) use answer::read_kept;
 pub use api_key::ApiKeys;
-pub(crate) use api_key::{KeyFile, check_key, quotes_in_variables, unusable_key};
+pub(crate) use api_key::{KeyFile, check_key, unusable_key};
 pub use classify::{Classified, classify};
 pub(crate) use classify::{Fault, Health};
-pub(crate) use client::{Client, ClientSettings};
+pub(crate) use client::{Client, ClientSettings, Exchange, Service};
+pub use client::{Reply, SentRequest, write_body};
 pub use endpoint::Plan;
 pub(crate) use endpoint::{Account, Endpoint, SANDBOX_ID, ServiceId, check_proxies, proxy_for};
-pub(crate) use exchange::{Exchange, KeyRenewal, Service};
-pub use exchange::{Reply, SentRequest, write_body};
 pub use quota::Quota;

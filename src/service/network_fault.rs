@@ -12,11 +12,39 @@ use hyper_util::client::legacy::connect::HttpInfo;
 use rustls::AlertDescription;
 
 use super::endpoint::Endpoint;
-use super::exchange::TransportFault;
 use crate::base::error::system_words;
 use crate::base::text::quoted;
 
-/// What the library says, our words for it, and what helps where no further call would get through. The first row that fits
+/// Why no answer came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TransportFault {
+    /// The service's host name, or that "of the proxy …", cannot be resolved.
+    HostNotFound(String),
+    /// No connection, or no TLS handshake, for this reason: nothing was sent.
+    Unreachable(String),
+    /// Nothing listens at the service's address, or the resolver does not answer, such as before the service is up.
+    NotConnected(String),
+    /// Nothing was sent, and no further call would get through: why, and a hint for the user.
+    Refused(String, &'static str),
+    /// The request was still queued when its connection ended.
+    Unprocessed(String),
+    /// The request was sent, and its HTTP/2 connection ended in order before the server took it.
+    ConnectionEnded(String),
+    /// The server refused the request's HTTP/2 stream, as there are too many.
+    StreamRefused,
+    /// The server refused HTTP/2 itself, so that further calls are made by HTTP/1.1.
+    WantsHttp1,
+    /// The request was sent, and the complete answer did not come in time.
+    TimedOut,
+    /// The connection broke as the request was sent, probably because it had been used before.
+    Stale(String),
+    /// The connection broke after the request was sent: reset, end of file, or a short body.
+    Broken(String),
+    /// What came back is not HTTP, or has headers that HTTP does not allow.
+    NotHttp(String),
+}
+
+/// The library's words, ours for them, and a hint if no further call would get through. The first row that fits
 /// counts. After a colon the library's words follow.
 const WORDS: [(&str, &str, &str); 15] = [
     (
@@ -71,7 +99,7 @@ pub(super) fn fault(
 ) -> TransportFault {
     let said = innermost(error);
     let (words, hint) = worded(&said);
-    // With TLS 1.3 it comes when the request is on its way, and nothing was read of that.
+    // With TLS 1.3 it comes after the request was sent, and the server has read nothing of that.
     if let Some(rustls::Error::AlertReceived(AlertDescription::CertificateRequired)) = find(error) {
         return TransportFault::Refused(words, hint);
     }
@@ -160,12 +188,12 @@ pub(super) fn unanswered_on(error: &reqwest::Error) -> Option<u16> {
     Some(way.get::<HttpInfo>()?.local_addr().port())
 }
 
-/// Our words for what the library says, and what helps, if anything does.
+/// Our words for those of the library, and a hint, which may be empty.
 fn worded(said: &str) -> (String, &'static str) {
     for (has, words, hint) in WORDS {
         if let Some((_, rest)) = said.split_once(has) {
-            let kept = words.ends_with(':').then(|| format!(" {has}{rest}"));
-            return (words.to_owned() + &kept.unwrap_or_default(), hint);
+            let theirs = words.ends_with(':').then(|| format!(" {has}{rest}"));
+            return (words.to_owned() + &theirs.unwrap_or_default(), hint);
         }
     }
     (said.trim_start_matches(TUNNEL).to_owned(), "")

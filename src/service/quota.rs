@@ -18,7 +18,7 @@ pub struct Quota {
 }
 
 /// The header with everything about the current window, in the drafts since the 7th.
-const CURRENT: &str = "ratelimit";
+const CURRENT_WINDOW: &str = "ratelimit";
 
 /// Headers that each say one thing about the current window: the calls that remain, and the reset, as a span or else as a point
 /// in time.
@@ -55,13 +55,13 @@ const WAITS: [&str; 7] = [
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The wait if an answer names one that is not understood or not believed: most quotas are per minute.
-const UNCLEAR: Duration = Duration::from_secs(60);
+const UNCLEAR_WAIT: Duration = Duration::from_secs(60);
 
 /// Longer windows and resets make no sense. A larger plain number of seconds is a date.
-const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+const LONGEST_RESET: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// A date from this number on is in milliseconds: in seconds it would be in the year 5138.
-const MILLISECONDS: Duration = Duration::from_secs(100_000_000_000);
+const FIRST_MILLISECONDS: Duration = Duration::from_secs(100_000_000_000);
 
 /// Real lines have one or two hundred bytes. A longer one is ignored.
 const LONGEST_LINE: usize = 4096;
@@ -72,7 +72,7 @@ impl Quota {
         // Most services send none of these headers, and every answer comes through here.
         let speaks = |name: &HeaderName| {
             let name = name.as_str();
-            name.starts_with(CURRENT) || name.starts_with("x-rate")
+            name.starts_with(CURRENT_WINDOW) || name.starts_with("x-rate")
         };
         if !headers.keys().any(speaks) {
             return Self::default();
@@ -80,7 +80,7 @@ impl Quota {
         // Measured by the server's clock: ours may be wrong, but the difference between two of its times is right.
         let now = date(headers).unwrap_or_else(now);
         let mut quota = Self::default();
-        for line in lines(headers, CURRENT) {
+        for line in lines(headers, CURRENT_WINDOW) {
             // In the 7th draft a line is one policy, since the 8th it is a list.
             quota.current(&line.split(','), now);
             for policy in line.split(',') {
@@ -163,8 +163,8 @@ pub(super) fn wait(headers: &HeaderMap) -> Option<Duration> {
     let reset = quota.reset.filter(|_| quota.is_used_up());
     match reset {
         Some(wait) if wait <= LONGEST_WAIT => Some(wait),
-        Some(_) => Some(UNCLEAR),
-        None => names_wait(headers).then_some(UNCLEAR),
+        Some(_) => Some(UNCLEAR_WAIT),
+        None => names_wait(headers).then_some(UNCLEAR_WAIT),
     }
 }
 
@@ -205,17 +205,17 @@ fn count(value: &str) -> Option<u64> {
 /// The time until a reset: a span in seconds or, if the number is too large for that, a date in seconds.
 fn until(value: &str, now: SystemTime) -> Option<Duration> {
     let span = Duration::try_from_secs_f64(value.trim().parse().ok()?).ok()?;
-    if span <= LONGEST {
+    if span <= LONGEST_RESET {
         return Some(span);
     }
     // A date in milliseconds is one in the far future, taken for seconds.
-    let at = if span > MILLISECONDS {
+    let at = if span > FIRST_MILLISECONDS {
         span / 1000
     } else {
         span
     };
     let left = UNIX_EPOCH.checked_add(at)?.duration_since(now).ok()?;
-    (left <= LONGEST).then_some(left)
+    (left <= LONGEST_RESET).then_some(left)
 }
 
 #[cfg(test)]
@@ -449,13 +449,13 @@ X-RateLimit-Reset: 1831536001
             now in any::<u32>(),
         ) {
             let mut headers = HeaderMap::new();
-            for (name, value) in values.into_iter().chain([(CURRENT, current)]) {
+            for (name, value) in values.into_iter().chain([(CURRENT_WINDOW, current)]) {
                 if let Ok(value) = HeaderValue::from_bytes(&value) {
                     headers.append(name, value);
                 }
             }
             let quota = Quota::of(&headers, || UNIX_EPOCH + Duration::from_secs(now.into()));
-            prop_assert!(quota.reset.is_none_or(|reset| reset <= LONGEST));
+            prop_assert!(quota.reset.is_none_or(|reset| reset <= LONGEST_RESET));
         }
 
         #[test]

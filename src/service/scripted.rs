@@ -15,8 +15,8 @@ use reqwest::header::HeaderMap;
 use reqwest::header::{HeaderName, HeaderValue, RETRY_AFTER};
 use tokio::time::{Instant, sleep};
 
-use super::exchange::SentRequest;
-use super::exchange::{Exchange, KeyRenewal, Reply, Service, TransportFault};
+use super::client::{Exchange, Reply, SentRequest, Service};
+use super::network_fault::TransportFault;
 
 /// What a call brings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,7 +88,7 @@ pub(crate) struct Scripted {
     otherwise: Step,
     headers: HeaderMap,
     made: RefCell<Vec<MadeCall>>,
-    renewals: RefCell<std::vec::IntoIter<KeyRenewal>>,
+    renewals: RefCell<std::vec::IntoIter<Result<(), String>>>,
     looks: Cell<usize>,
     key: Cell<usize>,
     created: Instant,
@@ -127,7 +127,7 @@ impl Scripted {
     }
 
     /// Looking for a new key has these results, and afterwards none.
-    pub(crate) fn renewals(self, renewals: impl IntoIterator<Item = KeyRenewal>) -> Self {
+    pub(crate) fn renewals(self, renewals: impl IntoIterator<Item = Result<(), String>>) -> Self {
         let renewals: Vec<_> = renewals.into_iter().collect();
         self.renewals.replace(renewals.into_iter());
         self
@@ -198,11 +198,11 @@ impl Service for Scripted {
         })
     }
 
-    fn renew_key(&self) -> KeyRenewal {
+    fn renew_key(&self) -> Result<(), String> {
         self.looks.set(self.looks.get() + 1);
         let renewal = self.renewals.borrow_mut().next();
-        let renewal = renewal.unwrap_or(KeyRenewal::Fixed);
-        let is_new = renewal == KeyRenewal::Renewed;
+        let renewal = renewal.unwrap_or(Err("it cannot change".to_owned()));
+        let is_new = renewal.is_ok();
         self.key.set(self.key.get() + usize::from(is_new));
         renewal
     }

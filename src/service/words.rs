@@ -1,5 +1,5 @@
-//! The service's own words about a refusal, as far as they may be shown: short, on one line, and only if no form of the key is
-//! in them, and nothing of the row unless they go into the rejects file.
+//! The service's own words about a refusal, if they may be displayed: short, on one line, without any form of the key, and
+//! without the row's values except in the rejects file.
 //!
 //! Servers like to quote what they refuse, and their words end up on terminals and in files. It must
 //! not know what an answer means.
@@ -7,18 +7,17 @@
 use serde_json::Value;
 
 use super::api_key::ApiKeys;
-use super::exchange::{Reply, SentRequest};
-use crate::base::secret::Hidden;
-use crate::base::secret::Secret;
+use super::client::{Reply, SentRequest};
+use crate::base::secret::{Hidden, Secret};
 use crate::base::text::printable;
 
 /// Longer words are a web page or a stack trace, and not a message for a person.
-const LONGEST: usize = 500;
+const MAX_WORDS_BYTES: usize = 500;
 
 /// A shorter key is one of a test, such as `sandbox`, and may be a part of any id.
-const SHORTEST_KEY: usize = 12;
+const MIN_KEY_BYTES: usize = 12;
 
-/// Tells which words must not be shown about a request.
+/// Tells which words about a request must not be displayed.
 pub(super) type Hides = fn(&SentRequest, &str) -> bool;
 
 impl ApiKeys {
@@ -28,12 +27,13 @@ impl ApiKeys {
         // This is asked for each row, and only escapes can hide a key in a cell.
         let escaped = text.contains('\\');
         keys.any(|key| {
-            key.len() >= SHORTEST_KEY && (text.contains(key) || (escaped && self.show_in(text)))
+            key.len() >= MIN_KEY_BYTES
+                && (text.contains(key) || (escaped && self.any_form_is_in(text)))
         })
     }
 
     /// Whether any form of a key is in the words, or half of one.
-    fn show_in(&self, words: &str) -> bool {
+    fn any_form_is_in(&self, words: &str) -> bool {
         let mut hidden = Hidden::default();
         for key in &*self.0 {
             hidden.add_key(key.expose());
@@ -43,14 +43,14 @@ impl ApiKeys {
 }
 
 impl SentRequest {
-    /// Whether any form of a key is in the words: these are not shown to anybody.
-    pub(super) fn key_shows_in(&self, words: &str) -> bool {
-        self.api_keys.show_in(words)
+    /// Whether any form of a key is in the words. Then nobody may see them.
+    pub(super) fn key_is_in(&self, words: &str) -> bool {
+        self.api_keys.any_form_is_in(words)
     }
 
-    /// Whether any form of a key is in the words, or a part of what was sent about a person: these are shown where the row is
-    /// as well, in the rejects file.
-    pub(super) fn anything_shows_in(&self, words: &str) -> bool {
+    /// Whether any form of a key is in the words, or a part of a person's data in the request. Words with data of the row stand
+    /// only in the rejects file, which has the row as well.
+    pub(super) fn anything_is_in(&self, words: &str) -> bool {
         let mut hidden = Hidden::default();
         let sent = serde_json::from_slice::<Value>(&self.body).unwrap_or_default();
         for name in ["name", "email", "phone", "ip"] {
@@ -58,7 +58,7 @@ impl SentRequest {
         }
         let user_agent = sent.get("user_agent").and_then(Value::as_str);
         hidden.add_whole(user_agent.unwrap_or_default());
-        self.key_shows_in(words) || hidden.is_in(words)
+        self.key_is_in(words) || hidden.is_in(words)
     }
 }
 
@@ -84,7 +84,7 @@ pub(super) fn spoken(reply: &Reply, hides: Hides) -> Option<String> {
         },
     };
     let words = words.iter().map(|words| words.trim());
-    let mut words = words.filter(|words| !words.is_empty() && words.len() <= LONGEST);
+    let mut words = words.filter(|words| !words.is_empty() && words.len() <= MAX_WORDS_BYTES);
     let words = words.find(|words| !hides(&reply.sent, words))?;
     Some(format!("`{}`", printable(words)))
 }
@@ -232,17 +232,17 @@ mod tests {
         ] {
             let reply = reply(422, body.as_bytes());
             assert_eq!(
-                said(&reply, SentRequest::anything_shows_in),
+                said(&reply, SentRequest::anything_is_in),
                 format!("422 Unprocessable Entity{shown}")
             );
             let whole = "422 Unprocessable Entity: `bad name Jané Doe of ::1`";
-            assert_eq!(said(&reply, SentRequest::key_shows_in), whole);
+            assert_eq!(said(&reply, SentRequest::key_is_in), whole);
         }
     }
 
     #[test]
     fn a_body_without_a_message_is_named_by_what_it_is_with_its_length() {
-        let long = "x".repeat(LONGEST + 1);
+        let long = "x".repeat(MAX_WORDS_BYTES + 1);
         let secret = format!("no key {}", KEY.to_uppercase());
         // Whether it looks like the page of another program.
         for (body, kind, page) in [
@@ -257,12 +257,12 @@ mod tests {
             (secret.as_bytes(), "text, 27 bytes", true),
         ] {
             let expected = format!("422 Unprocessable Entity ({kind})");
-            assert_eq!(said(&reply(422, body), SentRequest::key_shows_in), expected);
+            assert_eq!(said(&reply(422, body), SentRequest::key_is_in), expected);
             assert_eq!(described(&reply(422, body)), expected);
             assert_eq!(is_page(body), page, "{kind}");
         }
         assert_eq!(
-            said(&reply(502, b" \r\n"), SentRequest::key_shows_in),
+            said(&reply(502, b" \r\n"), SentRequest::key_is_in),
             "502 Bad Gateway"
         );
         for (body, why) in [

@@ -1,8 +1,7 @@
 //! What happened, as the stages report it.
 //!
-//! Events are in the past tense and carry row numbers and reason words, never the value of a field: the log has them as they
-//! are here, as JSON. Stages only emit them; counting, printing and drawing is left to [`Counts`](super::counts::Counts)
-//! and the observers.
+//! Events are in the past tense and carry row numbers and reason words, never the value of a field: they are the log, as JSON.
+//! Stages only emit them; counting, printing and drawing is left to [`Counts`](super::counts::Counts) and the observers.
 
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use crate::base::error::{Exit, Signal};
 use crate::base::money::Money;
 use crate::base::numbers::seconds;
 use crate::row::RowNumber;
-use crate::verdict::{Decision, Reason, Resolution};
+use crate::verdict::{Reason, Resolution};
 
 /// One thing that happened.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -57,15 +56,17 @@ pub(crate) enum Event {
         /// How many.
         rows: u64,
     },
-    /// A call went out.
-    AttemptBegan {
+    /// A call was sent.
+    #[serde(rename = "attempt_began")]
+    CallBegan {
         /// The row.
         row: RowNumber,
-        /// Why it is a retry, if it is one. A call after a throttle or with a new key is none.
+        /// Why it is a retry, if it is one. A call after a throttle or with a new key is not.
         again: Option<RetryCause>,
     },
     /// A call brought a verdict.
-    AttemptAnswered(CallEnd),
+    #[serde(rename = "attempt_answered")]
+    CallAnswered(CallEnd),
     /// An answer has the transaction id of a different user's earlier answer: one of the two is not the service's.
     TransactionRepeated {
         /// The row.
@@ -76,7 +77,8 @@ pub(crate) enum Event {
         first_file: u64,
     },
     /// A call brought no verdict.
-    AttemptFailed {
+    #[serde(rename = "attempt_failed")]
+    CallFailed {
         /// The call.
         #[serde(flatten)]
         call: CallEnd,
@@ -85,7 +87,7 @@ pub(crate) enum Event {
         /// Whether the service may have billed it.
         class: FailureClass,
         /// What happens to the row.
-        next: Next,
+        next: AfterCallKind,
     },
     /// The service, or a proxy on its behalf, asked for fewer calls.
     Throttled {
@@ -93,7 +95,7 @@ pub(crate) enum Event {
         #[serde(flatten)]
         call: CallEnd,
         /// What happens to the row.
-        next: Next,
+        next: AfterCallKind,
     },
     /// All calls wait from now on, because of the call that has just ended.
     CallsPaused {
@@ -104,14 +106,14 @@ pub(crate) enum Event {
         #[serde(skip)]
         by: Box<str>,
     },
-    /// The service is taken to be down: only single calls are sent, now and then.
+    /// The service is taken to be down: only a probe is sent now and then.
     ServiceDown {
         /// The row whose call showed it.
         row: RowNumber,
         /// How long it has been down.
         #[serde(rename = "lasted_seconds", serialize_with = "seconds::serialize")]
         lasted: Duration,
-        /// Time until the next single call.
+        /// Time until the next probe.
         #[serde(rename = "next_seconds", serialize_with = "seconds::serialize")]
         next: Duration,
         /// The host, and why its last call failed; for people.
@@ -127,7 +129,7 @@ pub(crate) enum Event {
         #[serde(rename = "lasted_seconds", serialize_with = "seconds::serialize")]
         lasted: Duration,
     },
-    /// An apparent outage is put down to the rows: the service answers, but fails on each row that is tried.
+    /// An apparent outage was blamed on the rows: the service answers, but fails on each row that is tried.
     OutageDismissed {
         /// How long the service was taken to be down.
         #[serde(rename = "lasted_seconds", serialize_with = "seconds::serialize")]
@@ -137,11 +139,6 @@ pub(crate) enum Event {
     PaceChanged(PaceChange),
     /// The run read a different API key from its file, and continues with it.
     KeyRenewed,
-    /// The service has refused this many rows in a row.
-    ManyRefused {
-        /// How many.
-        rows: u32,
-    },
     /// An answer has a score below zero; only the first time.
     ScoreBelowZero {
         /// The row.
@@ -151,7 +148,7 @@ pub(crate) enum Event {
     FieldsAbsent {
         /// How many answers were checked.
         answers: u32,
-        /// The fields' pointers, with those to what is there instead, as they are shown.
+        /// The fields' pointers, and the pointers to what is there instead, in words.
         fields: String,
     },
     /// The ledger's entry for a row is not used: the row is sent again.
@@ -174,7 +171,8 @@ pub(crate) enum Event {
         at: i64,
     },
     /// A call was abandoned in flight because the run had to end.
-    AttemptAbandoned {
+    #[serde(rename = "attempt_abandoned")]
+    CallAbandoned {
         /// The row.
         row: RowNumber,
         /// The number of this call among those of the row, from 1.
@@ -191,16 +189,7 @@ pub(crate) enum Event {
         /// Where the verdict comes from.
         origin: Origin,
     },
-    /// A row whose call had failed, and that is not written yet, gets the verdict that an equal row's call brought.
-    FailureReplaced {
-        /// The row.
-        row: RowNumber,
-        /// Why it had failed.
-        reason: Reason,
-        /// The new decision.
-        decision: Option<Decision>,
-    },
-    /// A row is not asked for, and is written as it is.
+    /// A row needs no verdict, and is written as it is.
     RowPassed(RowNumber),
     /// A row was admitted but is left for a later run.
     RowLeft(RowNumber),
@@ -225,7 +214,7 @@ pub(crate) enum Event {
     },
 }
 
-/// A call that has ended, whatever it brought.
+/// A call that has ended, with whatever result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(crate) struct CallEnd {
     /// The row.
@@ -294,7 +283,7 @@ pub(crate) enum FailureClass {
     /// A: no, it was not processed.
     #[serde(rename = "A")]
     NotProcessed,
-    /// B: unknown, as the request went out and no answer came back.
+    /// B: unknown, as the request was sent and no answer came back.
     #[serde(rename = "B")]
     OutcomeUnknown,
     /// C: perhaps, as the service failed for an unclear reason.
@@ -311,11 +300,11 @@ pub(crate) enum FailureClass {
     RunRefused,
 }
 
-/// What follows a failed attempt.
+/// What follows a call without a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Next {
-    /// Another attempt, after this back-off.
+pub(crate) enum AfterCallKind {
+    /// Another call, after this back-off.
     #[serde(rename = "again_in_seconds", serialize_with = "seconds::serialize")]
     Again(Duration),
     /// Nothing: the row has failed.
@@ -414,7 +403,7 @@ mod tests {
 
     #[test]
     fn the_schema_has_the_words_of_all_reasons_to_stop() {
-        // serde says which words there are where it meets another one.
+        // serde lists the words if it reads another one.
         let unknown = serde_json::from_str::<CancelReason>("\"?\"").unwrap_err();
         let unknown = unknown.to_string();
         let (_, words) = unknown.split_once("expected one of ").unwrap();

@@ -72,7 +72,7 @@ pub(crate) enum PaceCause {
 }
 
 impl Pace {
-    /// As it is shown and counted.
+    /// Rounded for people and for the counts.
     pub(crate) fn rounded(self) -> Self {
         Self {
             rate: self.rate.map(rounded),
@@ -105,9 +105,11 @@ pub(crate) enum Search {
     /// Calls have been refused: the pace closes in on the limit.
     ClosingIn,
     /// The pace stays just below the limit.
-    Holding,
+    #[serde(rename = "holding")]
+    Plateau,
     /// The search tries whether the service accepts more by now.
-    Looking,
+    #[serde(rename = "looking")]
+    ProbingUp,
 }
 
 impl Search {
@@ -116,13 +118,13 @@ impl Search {
         match self {
             Self::Growing => "growing until calls are throttled",
             Self::ClosingIn => "closing in on the limit",
-            Self::Holding => "just below the limit",
-            Self::Looking => "trying whether more is accepted by now",
+            Self::Plateau => "just below the limit",
+            Self::ProbingUp => "trying whether more is accepted by now",
         }
     }
 }
 
-/// What the service's `RateLimit` headers ask for.
+/// What the service's `FoundLimit` headers ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Hint {
@@ -134,19 +136,11 @@ pub(crate) enum Hint {
     Disbelieved,
 }
 
-/// The service's limits, as far as they were found for certain.
+/// The service's limits of calls, if they were found for certain.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Limit {
+pub struct FoundLimit {
     /// The most calls a second that the service accepts.
     pub rate: Option<f64>,
     /// The most calls in flight that it accepts.
     pub in_flight: Option<u32>,
-}
-
-impl Limit {
-    /// Nothing is known.
-    pub(crate) const NONE: Self = Self {
-        rate: None,
-        in_flight: None,
-    };
 }

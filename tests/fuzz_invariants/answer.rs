@@ -81,7 +81,7 @@ pub(crate) fn holds(input: &[u8]) {
         Classified::Failed(fault) => {
             // The rejects have the row as well, but never a key.
             check_secrets(&fault.failure.message, &[]);
-            fault.shown().to_owned()
+            fault.to_display().to_owned()
         }
         Classified::Refused(error) | Classified::KeyRefused(error) => {
             assert_eq!(error.exit().code(), 4);

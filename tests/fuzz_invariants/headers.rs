@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use rescore::internals::{
-    Allowance, ApiKeys, Classified, Gate, Limit, PaceLimits, Quota, Rate, Reply, Secret,
+    Allowance, ApiKeys, Classified, FoundLimit, Gate, PaceLimits, Quota, Rate, Reply, Secret,
     SentRequest, classify,
 };
 use tokio::time::Instant;
@@ -55,7 +55,7 @@ fn allow(allowance: Allowance) {
     let bounds = PaceLimits {
         rate: Rate::Auto,
         in_flight: NonZeroUsize::MIN,
-        known: Limit {
+        remembered: FoundLimit {
             rate: None,
             in_flight: None,
         },

@@ -10,7 +10,7 @@ use crate::ledger::KnownLimit;
 use crate::observe::{self, counted, day, most, only_of_others, tell};
 use crate::pace::Rate;
 use crate::service::proxy_for;
-use crate::telemetry::pace::Limit;
+use crate::telemetry::pace::FoundLimit;
 
 /// Announces the input, the service and the leftovers of earlier runs, then warns.
 pub(super) fn announce(run: &PreparedRun, start: &Start) {
@@ -119,8 +119,8 @@ fn pace(rate: Rate) -> String {
 }
 
 /// Says which limit an earlier run found. `start` is the part of it that calls start near: settings may rule out the rest.
-fn tell_limit(ledger: &PreparedLedger, start: Limit) {
-    if start != Limit::NONE
+fn tell_limit(ledger: &PreparedLedger, start: FoundLimit) {
+    if start != FoundLimit::default()
         && let Some(KnownLimit { found, .. }) = ledger.open.facts.known_limit
     {
         let (found, most) = (day(found), most(start));

@@ -14,19 +14,16 @@ use super::threads::{RowStages, SharedLookup, StopChannel, run_rows};
 use crate::base::error::{Error, Exit, Result};
 use crate::commands::signals::SignalReach;
 use crate::commands::signals::{runtime, spawn};
-use crate::engine::{AnswerRules, Engine, Limits, Stop, input_reason};
+use crate::engine::{AnswerRules, Engine, Stop, StopRules, input_reason};
 use crate::ledger::{LedgerWriter, RunningLedger, ServerWait};
 use crate::observe::{
     EventLog, MetricsThread, ProgressSettings, ProgressThread, Style, tell_error,
 };
 use crate::output::Writer;
-use crate::pace::{
-    FailureBudget, Gate, GiveUpPolicy, PaceAsk, PacePlace, PaceReply, Rate, RetryPolicy,
-};
+use crate::pace::{Gate, GiveUpPolicy, PaceAsk, PaceReply, PaceStore, Rate, RetryPolicy};
 use crate::service::Client;
-use crate::telemetry::counts::Counts;
+use crate::telemetry::counts::{Counts, Events};
 use crate::telemetry::event::{CancelReason, Event};
-use crate::telemetry::hub::Events;
 
 /// Starts the run, lets its rows run, and says how it went.
 ///
@@ -259,10 +256,13 @@ fn start_engine(
 ) -> Result<(Option<RunningLedger>, Engine<Client>)> {
     let (budget, pace) = (&run.config.budget, run.config.pace);
     let mut give_up = GiveUpPolicy::new(budget.keep_going);
-    let limits = Limits {
-        retries: RetryPolicy::new(pace.retries, pace.resends),
+    let rules = StopRules {
+        retries: RetryPolicy {
+            retries: pace.retries,
+            resends: pace.resends,
+        },
         max_wait: pace.max_wait,
-        failures: FailureBudget(budget.max_failures),
+        max_failures: budget.max_failures,
         finishes: budget.finishes_at_limit,
         new_requests,
         host: run.endpoint.host().to_owned(),
@@ -272,9 +272,7 @@ fn start_engine(
         fields: run.config.captured.clone(),
     };
     let (ledger, writer, gate) = if let Some(PreparedLedger { open, .. }) = ledger {
-        if open.facts.usable > 0 {
-            give_up.worked_before();
-        }
+        give_up.worked_before = open.facts.usable > 0;
         let record = &open.facts.run;
         let calls = record.spending.earlier;
         let (ledger, writer) = open.start()?;
@@ -288,7 +286,7 @@ fn start_engine(
         (None, writer, gate)
     };
     let events = events.clone();
-    let engine = Engine::new(client, gate, writer, events, answers, limits, give_up);
+    let engine = Engine::new(client, gate, writer, events, answers, rules, give_up);
     Ok((ledger, engine))
 }
 
@@ -330,5 +328,5 @@ fn share_pace(
         }
     };
     spawn("pace", ask_always)?;
-    Ok(gate.sharing(PacePlace { asks, replies }))
+    Ok(gate.sharing(PaceStore { asks, replies }))
 }

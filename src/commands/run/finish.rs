@@ -22,9 +22,8 @@ use crate::observe::{
 use crate::output::{Document, DurableFile, Written};
 use crate::report::{Comparison, PageContent, page};
 use crate::selection::Selection;
-use crate::telemetry::counts::{Counts, RowCounts};
+use crate::telemetry::counts::{Counts, Events, RowCounts};
 use crate::telemetry::event::InputEnd;
-use crate::telemetry::hub::Events;
 
 /// Writes the summary, says what ended the run early, and closes the ledger, if there is one and rows were to run. Returns how
 /// the process should exit.

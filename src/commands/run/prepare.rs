@@ -29,9 +29,8 @@ use crate::pace::{Gate, PaceLimits};
 use crate::sandbox::{Sandbox, SandboxPlan, SandboxSettings};
 use crate::service::{
     Account, Client, ClientSettings, Endpoint, KeyFile, Plan, SANDBOX_ID, Service as _, ServiceId,
-    quotes_in_variables,
 };
-use crate::telemetry::pace::Limit;
+use crate::telemetry::pace::FoundLimit;
 
 /// The name of a job that writes to standard output.
 const NAMELESS: &str = "rescore";
@@ -115,7 +114,7 @@ pub(super) fn prepare(config: RunConfig, record: &RecordFailure) -> Result<(Prep
     let start = Start {
         gate: gate(config.pace, concurrency, ledger.as_ref()),
         stops: tokio::sync::mpsc::unbounded_channel(),
-        warnings: [quotes_in_variables(), readable_key, fewer, unused, unclear]
+        warnings: [readable_key, fewer, unused, unclear]
             .into_iter()
             .flatten()
             .collect(),
@@ -185,7 +184,7 @@ fn gate(pace: PaceConfig, in_flight: NonZeroUsize, ledger: Option<&PreparedLedge
     let limits = PaceLimits {
         rate: pace.rate,
         in_flight,
-        known: known.map_or(Limit::NONE, |known| known.limit),
+        remembered: known.map_or(FoundLimit::default(), |known| known.limit),
         max_wait: pace.max_wait,
     };
     Gate::new(limits, fastrand::Rng::new())

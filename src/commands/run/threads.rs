@@ -20,9 +20,8 @@ use crate::ledger::Lookup;
 use crate::output::{DurableFile, WriteError, Writer, Written};
 use crate::row_state::look_up;
 use crate::service::Service;
-use crate::telemetry::counts::Counts;
+use crate::telemetry::counts::{Counts, Events};
 use crate::telemetry::event::{CancelReason, Event, InputEnd};
-use crate::telemetry::hub::Events;
 
 /// Rows of the window: at 300 rows/s a row may wait for seven minutes before the others wait for it. There are this many in
 /// memory, at 0.9 KB each, only while one waits.

@@ -8,7 +8,7 @@ use proptest::test_runner::TestCaseResult;
 
 use super::claims::Shared;
 use super::harness::*;
-use crate::telemetry::event::{Next, Origin};
+use crate::telemetry::event::{AfterCallKind, Origin};
 use crate::verdict::Resolution;
 
 /// One user's part of a generated case; no script means that the user's rows are invalid.
@@ -219,8 +219,8 @@ fn check_failures(case: &Case, ran: &RunEnd, events: &[(Duration, Event)]) -> Te
         let given_up = |event: &Event| {
             matches!(
                 event,
-                Event::AttemptFailed {
-                    next: Next::GiveUp,
+                Event::CallFailed {
+                    next: AfterCallKind::GiveUp,
                     ..
                 }
             )
@@ -245,21 +245,21 @@ fn check_calls(
     let mut allowed = vec![1 + u64::from(RETRIES); case.scripts.len() + 1];
     for (_, event) in events {
         match event {
-            Event::AttemptBegan { row, .. } => {
+            Event::CallBegan { row, .. } => {
                 in_flight += 1;
                 prop_assert!(in_flight <= case.concurrency);
                 let allowed = &mut allowed[usize::try_from(row.get()).unwrap()];
                 prop_assert!(*allowed > 0, "row {} is called too often", row);
                 *allowed -= 1;
-                // A service that refuses the canary twice may refuse just this row, so another one is tried beside it.
-                let canaries = 1 + refused / 2;
+                // A service that refuses the probe twice may refuse just this row, so another one is tried beside it.
+                let probes = 1 + refused / 2;
                 prop_assert!(
-                    verdict_came || in_flight <= canaries,
-                    "the canary is not alone"
+                    verdict_came || in_flight <= probes,
+                    "there is more than the probe"
                 );
             }
-            Event::AttemptAnswered(_) => (in_flight, verdict_came) = (in_flight - 1, true),
-            Event::AttemptFailed { .. } | Event::AttemptAbandoned { .. } => in_flight -= 1,
+            Event::CallAnswered(_) => (in_flight, verdict_came) = (in_flight - 1, true),
+            Event::CallFailed { .. } | Event::CallAbandoned { .. } => in_flight -= 1,
             Event::Throttled { call, .. } => {
                 (in_flight, refused) = (in_flight - 1, refused + 1);
                 allowed[usize::try_from(call.row.get()).unwrap()] += 1;
@@ -295,7 +295,7 @@ fn check_equal(case: &Case, events: &[(Duration, Event)]) -> TestCaseResult {
             Event::RowAdmitted(row) => {
                 open.entry(case.user(*row)).or_default().insert(*row);
             }
-            Event::AttemptBegan { row, .. } => {
+            Event::CallBegan { row, .. } => {
                 let user = case.user(*row);
                 let by = *asking.entry(user).or_insert(*row);
                 prop_assert_eq!(by, *row, "two calls for user {} at a time", user);
@@ -378,7 +378,7 @@ fn check_stop(
     prop_assert!(ran.stop.is_some());
     let called = events[stopped..]
         .iter()
-        .any(|(_, event)| matches!(event, Event::AttemptBegan { .. } | Event::RowAdmitted(_)));
+        .any(|(_, event)| matches!(event, Event::CallBegan { .. } | Event::RowAdmitted(_)));
     prop_assert!(!called, "a call after the stop");
     prop_assert!(
         engine

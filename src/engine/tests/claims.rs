@@ -53,7 +53,7 @@ impl ThisRun {
         }
     }
 
-    /// Rows that ask this, with keys, this number in each message after the first row, which is the canary.
+    /// Rows that ask this, with keys, this number in each message after the first row, which is the probe.
     fn asking(&self, mut rows: Vec<RowState>, together: usize) -> Surroundings {
         for asked in &mut rows {
             if let RowState::Waiting { body, key, .. } = asked {
@@ -107,9 +107,9 @@ impl OtherRun {
         let body = r#"{"transaction_id":"another-run","summary":{"risk_score":1}}"#;
         let answer = read_kept(body.as_bytes(), &[], &ApiKeys::default()).unwrap();
         let verdict = Verdict::Scored(answer, None);
-        let outcome = PaidResult::Answer(Bytes::from_static(body.as_bytes()));
+        let scored = PaidResult::Answer(Bytes::from_static(body.as_bytes()));
         let (kept, writer) =
-            elsewhere(async move || (writer.keep(key, outcome, &verdict).await, writer));
+            elsewhere(async move || (writer.keep(key, scored, &verdict).await, writer));
         assert!(kept.is_ok());
         Self { writer, ..self }
     }
@@ -164,7 +164,7 @@ async fn rows_that_need_no_call_pass_those_that_wait_to_be_claimed() {
         std::future::pending::<()>().await;
     };
     // After the first two rows all ask the same.
-    let mut around = this.asking({ 1..=20 }.map(|row| request(row.min(3))).collect(), 1);
+    let mut around = this.asking((1..=20).map(|row| request(row.min(3))).collect(), 1);
     around.read_delay = Duration::from_secs(1);
     let ran = Box::pin(run_with(engine, around, meanwhile)).await;
     assert_eq!(ran.rows(), (1..=20).collect::<Vec<_>>());

@@ -1,4 +1,4 @@
-//! What the tests of the engine share: single rows with outlines of their outcomes, and whole runs with a reader and a writer
+//! What the tests of the engine share: single rows with outlines of how they end, and whole runs with a reader and a writer
 //! beside the engine.
 
 pub(super) use std::sync::{Arc, Mutex};
@@ -10,17 +10,16 @@ pub(super) use tokio::sync::mpsc;
 pub(super) use tokio::time::{Instant, sleep, sleep_until};
 
 pub(super) use crate::base::error::{Error, Exit};
-pub(super) use crate::engine::parts::{RowCall, ScoredRow};
+pub(super) use crate::engine::after_call::RowCall;
+pub(super) use crate::engine::call::ScoredRow;
 pub(super) use crate::engine::{Engine, Fixture, Read, Stop, WindowSize, Write, run};
 pub(super) use crate::pace::Rate;
 pub(super) use crate::row::RowNumber;
 pub(super) use crate::row_state::{Row, RowBatch, RowState};
-pub(super) use crate::service::KeyRenewal;
 pub(super) use crate::service::scripted::{Scripted, ScriptedResult, Step};
-pub(super) use crate::telemetry::counts::Counts;
+pub(super) use crate::telemetry::counts::{Counts, Events, Observer};
 pub(super) use crate::telemetry::event::{CancelReason, Event, InputEnd};
-pub(super) use crate::telemetry::hub::{Events, Observer};
-pub(super) use crate::telemetry::pace::Limit;
+pub(super) use crate::telemetry::pace::FoundLimit;
 pub(super) use crate::verdict::{Failure, Reason, Verdict};
 
 use crate::ledger::{LeaseGeneration, LookupResult, RequestKey};
@@ -78,7 +77,7 @@ pub(super) fn with_rows(
 
 impl Engine<Scripted> {
     /// Scores a row as soon as a call may start.
-    pub(super) async fn outcome(&self, row: u64) -> ScoredRow {
+    pub(super) async fn scored_row(&self, row: u64) -> ScoredRow {
         let number = (1..row).fold(RowNumber::FIRST, |number, _| number.next());
         let call = RowCall {
             row: number,
@@ -99,8 +98,8 @@ impl Engine<Scripted> {
 
     /// The outlines of rows that are scored at the same time.
     pub(super) async fn outlines(&self, rows: impl Iterator<Item = u64>) -> Vec<String> {
-        let outcomes = join_all(rows.map(|row| self.outcome(row))).await;
-        outcomes.iter().map(ScoredRow::outline).collect()
+        let scored = join_all(rows.map(|row| self.scored_row(row))).await;
+        scored.iter().map(ScoredRow::outline).collect()
     }
 
     pub(super) fn counts(&self) -> Counts {
@@ -137,13 +136,13 @@ impl ScoredRow {
     }
 }
 
-/// Asserts the outcomes of rows 1, 2, 3 … when they are scored one after the other.
-pub(super) async fn assert_outcomes(engine: &Engine<Scripted>, expected: &[&str]) {
-    let mut outcomes = Vec::new();
+/// Asserts the outlines of rows 1, 2, 3 … when they are scored one after the other.
+pub(super) async fn assert_outlines(engine: &Engine<Scripted>, expected: &[&str]) {
+    let mut scored = Vec::new();
     for row in 1..=expected.len() as u64 {
-        outcomes.push(engine.outcome(row).await.outline());
+        scored.push(engine.scored_row(row).await.outline());
     }
-    assert_eq!(outcomes, expected);
+    assert_eq!(scored, expected);
     assert_eq!(engine.counts().calls.in_flight, 0);
 }
 
@@ -151,9 +150,9 @@ pub(super) async fn assert_outcomes(engine: &Engine<Scripted>, expected: &[&str]
 pub(super) async fn until_stopped(engine: &Engine<Scripted>) -> Vec<String> {
     let mut outlines = Vec::new();
     for row in 1.. {
-        let outcome = engine.outcome(row).await;
-        outlines.push(outcome.outline());
-        if outcome.stop.is_some() {
+        let scored = engine.scored_row(row).await;
+        outlines.push(scored.outline());
+        if scored.stop.is_some() {
             break;
         }
     }

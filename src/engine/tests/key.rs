@@ -17,17 +17,17 @@ fn calls_and_keys(engine: &Engine<Scripted>) -> (usize, usize, u64) {
 #[tokio::test(start_paused = true)]
 async fn a_refused_key_stops_the_run_and_is_looked_for_only_after_verdicts() {
     let service = Scripted::new(KEY_REFUSED).row(1, [ScriptedResult::Status(422).immediately()]);
-    let engine = engine(1, service.renewals([KeyRenewal::Renewed]));
-    assert_outcomes(&engine, &["refused", REFUSED]).await;
+    let engine = engine(1, service.renewals([Ok(())]));
+    assert_outlines(&engine, &["refused", REFUSED]).await;
     assert_eq!(calls_and_keys(&engine), (2, 0, 0));
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_rotated_key_is_renewed_and_uses_up_no_attempt() {
+async fn each_rotated_key_is_renewed_and_uses_up_no_retry() {
     let service = with_rows(Scripted::new(GOOD), [2, 4], &[KEY_REFUSED]);
-    let service = service.renewals([const { KeyRenewal::Renewed }; 2]);
+    let service = service.renewals([const { Ok(()) }; 2]);
     let engine = Fixture::new(service).build_with(|it| it.retries = 0);
-    assert_outcomes(&engine, &["t-1", "t-2", "t-3", "t-4"]).await;
+    assert_outlines(&engine, &["t-1", "t-2", "t-3", "t-4"]).await;
     let made = engine.service().made();
     let calls: Vec<_> = made.iter().map(|made| (made.row, made.key)).collect();
     assert_eq!(calls, [(1, 0), (2, 0), (2, 1), (3, 1), (4, 1), (4, 2)]);
@@ -43,8 +43,8 @@ async fn one_of_the_calls_in_flight_with_the_old_key_looks_for_a_new_one_and_all
     let soon = [ScriptedResult::Status(401).after(10)];
     let service = with_rows(Scripted::new(GOOD), 2..=8, &soon);
     let service = service.row(9, [ScriptedResult::Status(401).after(5_000)]);
-    let engine = engine(8, service.renewals([KeyRenewal::Renewed]));
-    engine.outcome(1).await;
+    let engine = engine(8, service.renewals([Ok(())]));
+    engine.scored_row(1).await;
     let expected: Vec<_> = (2..=9).map(|row| format!("t-{row}")).collect();
     assert_eq!(engine.outlines(2..=9).await, expected);
     assert_eq!(calls_and_keys(&engine), (1 + 2 * 8, 1, 1));
@@ -56,10 +56,10 @@ async fn one_of_the_calls_in_flight_with_the_old_key_looks_for_a_new_one_and_all
 
 #[tokio::test(start_paused = true)]
 async fn a_key_that_did_not_change_stops_the_run_and_is_looked_for_once() {
-    let kept = KeyRenewal::Kept("it is the same".to_owned());
+    let kept = Err("it is the same".to_owned());
     let service = Scripted::new(KEY_REFUSED).row(1, [GOOD]);
-    let engine = engine(4, service.renewals([kept, KeyRenewal::Renewed]));
-    engine.outcome(1).await;
+    let engine = engine(4, service.renewals([kept, Ok(())]));
+    engine.scored_row(1).await;
     assert_eq!(engine.outlines(2..=5).await, [REFUSED; 4]);
     assert_eq!(calls_and_keys(&engine), (5, 1, 0));
 }
@@ -72,11 +72,8 @@ async fn a_new_key_must_bring_a_verdict_before_another_is_looked_for() {
         .row(1, [GOOD])
         .row(2, [ScriptedResult::Verdict.after(5)]);
     let service = with_rows(service, 3..=4, &refused);
-    let engine = engine(
-        4,
-        service.renewals([KeyRenewal::Renewed, KeyRenewal::Renewed]),
-    );
-    engine.outcome(1).await;
+    let engine = engine(4, service.renewals([Ok(()), Ok(())]));
+    engine.scored_row(1).await;
     assert_eq!(engine.outlines(2..=4).await, ["t-2", REFUSED, REFUSED]);
     assert_eq!(calls_and_keys(&engine), (6, 1, 1));
 }
@@ -84,13 +81,13 @@ async fn a_new_key_must_bring_a_verdict_before_another_is_looked_for() {
 #[tokio::test(start_paused = true)]
 async fn a_run_that_is_stopping_looks_for_no_key() {
     let service = Scripted::new(GOOD).row(2, [ScriptedResult::Status(401).after(500)]);
-    let engine = engine(1, service.renewals([KeyRenewal::Renewed]));
-    engine.outcome(1).await;
+    let engine = engine(1, service.renewals([Ok(())]));
+    engine.scored_row(1).await;
     let close = async {
         sleep(Duration::from_millis(100)).await;
         engine.gate.close();
     };
-    let (outcome, ()) = join(engine.outcome(2), close).await;
-    assert!(outcome.verdict.is_none());
+    let (scored, ()) = join(engine.scored_row(2), close).await;
+    assert!(scored.verdict.is_none());
     assert_eq!(calls_and_keys(&engine), (2, 0, 0));
 }

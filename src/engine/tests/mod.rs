@@ -10,10 +10,10 @@
 )]
 
 mod any_case;
-mod attempts;
 mod claims;
 mod harness;
 mod key;
+mod retries;
 mod shared_pace;
 mod stops;
 mod trouble;

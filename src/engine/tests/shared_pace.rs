@@ -1,16 +1,17 @@
 //! A pace that runs share: the server keeps its row by the rules that the simulator tries.
 
 use crate::ledger::tests::postgres::pace_row;
-use crate::pace::simulator::shared::exchanges;
+use crate::pace::simulator::contract::exchanges;
 
 #[test]
-fn the_server_answers_workers_that_share_a_pace_as_the_simulator_does() {
+fn the_server_answers_runs_that_share_a_pace_as_the_simulator_does() {
     let Some(mut row) = pace_row() else {
         return;
     };
     let json = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
     let exchanges = exchanges();
-    assert!({ exchanges.iter() }.any(|(_, ask, _)| ask.contains("\"holds\":true")));
+    let mut asks = exchanges.iter().map(|(_, ask, _)| ask);
+    assert!(asks.any(|ask| ask.contains("\"holds\":true")));
     for (number, (at, ask, reply)) in exchanges.iter().enumerate() {
         assert_alike(&json(&row(*at, ask)), &json(reply), number);
     }

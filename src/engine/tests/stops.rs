@@ -5,7 +5,6 @@ use std::num::NonZeroU64;
 use super::harness::*;
 use crate::base::numbers::Tolerance;
 use crate::ledger::{CallLimit, LedgerWriter, Per};
-use crate::pace::FailureBudget;
 
 #[tokio::test(start_paused = true)]
 async fn a_stop_while_nothing_is_in_flight_takes_no_time() {
@@ -150,7 +149,7 @@ async fn a_run_without_a_call_left_waits_neither_for_a_permit_nor_for_a_back_off
 #[tokio::test(start_paused = true)]
 async fn a_run_stops_exactly_at_its_limit_of_failures() {
     let engine = Fixture::new(Scripted::new(GOOD))
-        .build_with(|it| it.failures = FailureBudget(Some(Tolerance::Rows(3))));
+        .build_with(|it| it.max_failures = Some(Tolerance::Rows(3)));
     let read = batches(asked(9, &[1, 2, 3, 4, 5]), &[]);
     let ran = run_to_end(&engine, Surroundings::of(read)).await;
     assert_eq!(ran.reason(), Some(CancelReason::MaxFailures));

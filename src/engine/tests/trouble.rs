@@ -40,7 +40,7 @@ async fn trouble_without_a_verdict_stops_the_run_sooner_at_the_start_and_sends_n
 
 #[tokio::test(start_paused = true)]
 async fn ninety_rows_at_fault_stop_no_run_that_works_nor_one_that_keeps_going() {
-    for (brings, works, outcome) in [
+    for (brings, works, scored) in [
         (Status(422), true, "refused"),
         (Status(422), false, "refused"),
         (VerdictOf(1), false, "t-1"),
@@ -50,9 +50,9 @@ async fn ninety_rows_at_fault_stop_no_run_that_works_nor_one_that_keeps_going() 
         let engine =
             Fixture::new(with_rows(service, good, &[GOOD])).build_with(|it| it.keep_going = !works);
         if works {
-            engine.outcome(100).await;
+            engine.scored_row(100).await;
         }
-        assert_outcomes(&engine, &[outcome; 90]).await;
+        assert_outlines(&engine, &[scored; 90]).await;
         assert_eq!(engine.service().made().len(), 90 + usize::from(works));
     }
 }
@@ -63,7 +63,7 @@ async fn a_service_that_is_not_up_yet_is_waited_for() {
     let service = Scripted::new(GOOD).row(1, [away; 14]);
     let engine = Fixture::new(service).build_with(|it| it.retries = 1);
     let began = Instant::now();
-    assert_outcomes(&engine, &["t-1", "t-2"]).await;
+    assert_outlines(&engine, &["t-1", "t-2"]).await;
     // Ten calls show that it is down; then it is tried after 5, 10, 20, 40 and 60 seconds.
     let waited = began.elapsed().as_secs();
     assert!((130..150).contains(&waited), "{waited} s");
@@ -100,8 +100,8 @@ async fn a_service_that_only_refuses_stops_the_run_after_a_quarter_of_an_hour() 
     ] {
         let began = Instant::now();
         let engine = engine(1, Scripted::new(refusal.immediately()).row(1, [GOOD]));
-        engine.outcome(1).await;
-        let stopped = engine.outcome(2).await;
+        engine.scored_row(1).await;
+        let stopped = engine.scored_row(2).await;
         assert_eq!(stopped.outline(), "- ! max_wait 3");
         // Not that the service asked to wait: one of them named no time.
         let report = stopped.report();

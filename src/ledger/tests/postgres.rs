@@ -30,7 +30,7 @@ use crate::ledger::outputs::OutputState;
 use crate::ledger::postgres::init;
 use crate::ledger::server_url::ServerUrl;
 use crate::ledger::{KnownLimit, LedgerAdmin, ServerWait, preview};
-use crate::telemetry::pace::Limit;
+use crate::telemetry::pace::FoundLimit;
 
 /// A new schema with a ledger.
 pub(super) struct Schema {
@@ -346,7 +346,7 @@ fn a_run_a_look_and_people_who_look_after_it_see_the_same_ledger() {
     run.record(&[(output.clone(), written)], &input);
     let rate = 50.0;
     let limit = KnownLimit {
-        limit: Limit {
+        limit: FoundLimit {
             rate: Some(rate),
             in_flight: None,
         },

@@ -2,15 +2,15 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::limits::{Burst, Clock, FixedWindow, LimitReq, Replicas, SlidingCounter, TokenBucket};
 use super::models::{Cache, Concurrency, Hint, Model, NoLimit, Queue, USUAL, Work};
-use super::world::{Seen, simulate};
+use super::world::{Seen, simulate, simulate_sharing};
 use super::wrapped::{Away, Penalty, Wrapped, Wrapper};
 use crate::pace::controller::Controller;
-use crate::pace::types::PaceLimits;
-use crate::pace::types::Rate;
-use crate::telemetry::pace::Limit;
+use crate::pace::types::{PaceLimits, Rate};
+use crate::telemetry::pace::FoundLimit;
 
 /// A service to try.
 #[derive(Clone)]
@@ -35,18 +35,18 @@ pub(super) struct Aim {
     pub(super) share: f64,
     pub(super) refused: f64,
     /// Seconds until nine tenths of the final pace.
-    pub(super) settled: f64,
+    pub(super) seconds_to_pace: f64,
     /// The share of the worst minute, in percent.
     pub(super) worst: f64,
 }
 
 impl Aim {
     /// Not worse by more than this than a share in percent, a number of refused calls, and the seconds to nine tenths.
-    const fn beside(share: f64, refused: f64, settled: f64) -> Self {
+    const fn beside(share: f64, refused: f64, seconds_to_pace: f64) -> Self {
         Self {
             share: share - 2.5,
             refused: refused * 2.0 + 30.0,
-            settled: settled * 2.0 + 10.0,
+            seconds_to_pace: seconds_to_pace * 2.0 + 10.0,
             worst: 10.0,
         }
     }
@@ -57,7 +57,7 @@ pub(super) struct Reached {
     share: f64,
     worst: f64,
     refused: f64,
-    settled: f64,
+    seconds_to_pace: f64,
 }
 
 impl Case {
@@ -77,8 +77,8 @@ impl Case {
         }
     }
 
-    fn aim(mut self, share: f64, refused: f64, settled: f64) -> Self {
-        self.aim = Aim::beside(share, refused, settled);
+    fn aim(mut self, share: f64, refused: f64, seconds_to_pace: f64) -> Self {
+        self.aim = Aim::beside(share, refused, seconds_to_pace);
         self
     }
 
@@ -115,7 +115,7 @@ impl Case {
     }
 
     pub(super) fn run(&self, seed: u64) -> Seen {
-        let program = || controller(self.ceiling, Rate::Auto, Limit::NONE);
+        let program = || controller(self.ceiling, Rate::Auto, FoundLimit::default());
         let mut programs: Vec<_> = (0..self.programs).map(|_| program()).collect();
         simulate(&mut programs, &mut *(self.model)(), self.minutes * 60, seed)
     }
@@ -128,7 +128,7 @@ impl Case {
             share: mean(&|seen| seen.share(self.search, self.minutes * 60)) * 100.0,
             worst: mean(&|seen| seen.worst_minute(self.learnt)) * 100.0,
             refused: mean(&|seen| f64::from(seen.refused)),
-            settled: mean(&Seen::settled),
+            seconds_to_pace: mean(&Seen::seconds_to_pace),
         }
     }
 }
@@ -148,7 +148,10 @@ impl Reached {
             (self.share < aim.share, "share"),
             (self.refused > aim.refused, "refused"),
             (self.worst < aim.worst, "worst"),
-            (self.settled > aim.settled, "settled"),
+            (
+                self.seconds_to_pace > aim.seconds_to_pace,
+                "seconds_to_pace",
+            ),
         ];
         let missed: Vec<_> = missed.iter().filter(|one| one.0).map(|one| one.1).collect();
         missed.join(", ")
@@ -160,18 +163,18 @@ impl fmt::Display for Reached {
         write!(
             f,
             "{:.1} | {:.0} | {:.0} | {:.0}",
-            self.share, self.worst, self.refused, self.settled
+            self.share, self.worst, self.refused, self.seconds_to_pace
         )
     }
 }
 
 /// A run's pace with this maximum of calls in flight.
-pub(super) fn controller(in_flight: usize, rate: Rate, known: Limit) -> Controller {
-    const QUARTER: std::time::Duration = std::time::Duration::from_secs(900);
+pub(super) fn controller(in_flight: usize, rate: Rate, remembered: FoundLimit) -> Controller {
+    const QUARTER: Duration = Duration::from_secs(900);
     Controller::new(&PaceLimits {
         rate,
         in_flight: in_flight.try_into().unwrap(),
-        known,
+        remembered,
         max_wait: QUARTER,
     })
 }
@@ -368,4 +371,14 @@ fn random() -> Vec<Case> {
         .within(30, 60, 512)
         .aim(96.0, 853.0, 36.0),
     ]
+}
+
+/// The questions of four runs that share a pace for half a minute, with their times and the replies, as JSON.
+pub(crate) fn exchanges() -> Vec<(f64, String, String)> {
+    let mut programs: Vec<_> = (0..4)
+        .map(|_| controller(64, Rate::Auto, FoundLimit::default()))
+        .collect();
+    let bucket = &mut TokenBucket::new(40.0, 5.0, Hint::RetryAfter, USUAL);
+    let way = Duration::from_millis(5);
+    simulate_sharing(way, &mut programs, bucket, 30, 1).exchanged
 }

@@ -242,7 +242,9 @@ pub(super) fn other_kinds(seed: u64, each: u64) -> Vec<(&'static str, Vec<Case>)
         }
     };
     let all = |kind| (0..each).map(|number| of(kind, number)).collect();
-    { KINDS.iter().enumerate() }
+    KINDS
+        .iter()
+        .enumerate()
         .map(|(kind, (name, _))| (*name, all(kind)))
         .collect()
 }

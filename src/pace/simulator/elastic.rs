@@ -121,10 +121,10 @@ impl Model for Adaptive {
         if self.busy.len() >= most {
             return (CallSignal::BusyOrAway, 0.001);
         }
-        let (outcome, time) = self.queue.call(now, row, random);
+        let (signal, time) = self.queue.call(now, row, random);
         self.busy.push(now + time);
         self.times.push(time);
-        (outcome, time)
+        (signal, time)
     }
 
     /// Besides the measurements.

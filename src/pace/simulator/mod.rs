@@ -14,13 +14,13 @@
     reason = "the numbers are small, and a broken simulation should panic"
 )]
 
-mod contract;
+pub(crate) mod contract;
 mod drawn;
 mod elastic;
 mod limits;
 mod models;
 mod rows;
-pub(crate) mod shared;
+mod store;
 mod tests;
 mod world;
 mod wrapped;

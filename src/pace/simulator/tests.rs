@@ -13,7 +13,7 @@ use super::world::{Seen, simulate, simulate_sharing};
 use super::wrapped::{Penalty, Wrapped, Wrapper};
 use crate::pace::controller::Controller;
 use crate::pace::types::Rate;
-use crate::telemetry::pace::Limit;
+use crate::telemetry::pace::FoundLimit;
 
 /// Calls `work` with each number below `many`, on all cores, and returns what it returned.
 fn for_each<T: Send>(many: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
@@ -98,9 +98,7 @@ fn services_drawn_at_random_are_used_well() {
 #[ignore = "takes minutes; `SIM_BLIND=SEED cargo test --release --lib pace::simulator -- --ignored --nocapture`"]
 fn services_of_other_kinds_are_used() {
     let kinds = other_kinds(number("SIM_BLIND", 1), 10);
-    let cases: Vec<_> = { kinds.iter() }
-        .flat_map(|(_, cases)| cases.clone())
-        .collect();
+    let cases: Vec<_> = kinds.iter().flat_map(|(_, cases)| cases.clone()).collect();
     let (reached, _) = table(&cases, 1..=number("SIM_SEEDS", 2));
     println!("| kind | share: mean, least | refused: mean |\n|---|---|---|");
     for ((kind, _), reached) in kinds.iter().zip(reached.chunks(10)) {
@@ -120,12 +118,12 @@ fn mean_share(cases: Vec<Case>, least: f64) -> f64 {
     mean
 }
 
-/// The share in percent, and how many calls were refused, of this number of workers that share a pace; alone if there is no round trip.
-fn sharing(case: &Case, workers: usize, round_trip: u64, seeds: u64) -> (f64, f64) {
+/// The share in percent, and how many calls were refused, of this number of runs that share a pace, or do not if there is no round trip.
+fn sharing(case: &Case, runs: usize, round_trip: u64, seeds: u64) -> (f64, f64) {
     let (mut share, mut refused) = (0.0, 0.0);
     for seed in 1..=seeds {
-        let new = || controller(case.ceiling, Rate::Auto, Limit::NONE);
-        let mut programs: Vec<_> = (0..workers).map(|_| new()).collect();
+        let new = || controller(case.ceiling, Rate::Auto, FoundLimit::default());
+        let mut programs: Vec<_> = (0..runs).map(|_| new()).collect();
         let (model, seconds) = (&mut *(case.model)(), 900);
         let seen = if round_trip == 0 {
             simulate(&mut programs, model, seconds, seed)
@@ -141,7 +139,7 @@ fn sharing(case: &Case, workers: usize, round_trip: u64, seeds: u64) -> (f64, f6
 
 #[test]
 #[ignore = "takes minutes; `cargo test --release --lib pace::simulator -- --ignored --nocapture`"]
-fn workers_that_share_a_pace_use_a_service_as_one_does() {
+fn runs_that_share_a_pace_use_a_service_as_one_does() {
     let mut cases = chosen(contract());
     cases.retain(|case| case.programs == 1);
     let columns = [(1, 0), (2, 5), (8, 5), (32, 5), (2, 50), (8, 50), (32, 50)];
@@ -151,21 +149,22 @@ fn workers_that_share_a_pace_use_a_service_as_one_does() {
     println!("|---|---|---|---|---|---|---|---|");
     let seeds = number("SIM_SEEDS", 2);
     let reached = for_each(cases.len(), |place| {
-        columns.map(|(workers, way)| sharing(&cases[place], workers, way, seeds))
+        columns.map(|(runs, way)| sharing(&cases[place], runs, way, seeds))
     });
     let mut missed = Vec::new();
     for (case, reached) in cases.iter().zip(&reached) {
         let cells = reached.map(|(share, refused)| format!(" {share:.0}/{refused:.0} |"));
         println!("| {} |{}", case.name, cells.concat());
         let least = match &case.name {
-            // How many calls others have in flight is known late.
+            // Runs learn late how many calls others have in flight.
             name if name.contains("in flight") => 60.0,
-            // All workers go through its 15 s while they learn its window.
+            // All runs pass through its 15 s while they learn its window.
             name if name.contains("shut out") => 70.0,
             _ => reached[0].0 - 6.0,
         };
         missed.extend(
-            { reached.iter() }
+            reached
+                .iter()
                 .any(|(share, _)| *share < least)
                 .then_some(&case.name),
         );
@@ -174,34 +173,34 @@ fn workers_that_share_a_pace_use_a_service_as_one_does() {
 }
 
 #[test]
-fn workers_that_share_a_pace_keep_to_one_limit() {
+fn runs_that_share_a_pace_keep_to_one_limit() {
     let bucket = || TokenBucket::new(40.0, 20.0, Hint::RetryAfter, Work::of(0.08));
     let mut programs: Vec<_> = (0..4)
-        .map(|_| controller(64, Rate::Auto, Limit::NONE))
+        .map(|_| controller(64, Rate::Auto, FoundLimit::default()))
         .collect();
     let way = Duration::from_millis(20);
     let seen = simulate_sharing(way, &mut programs, &mut bucket(), 300, 1);
     assert!(seen.share(60, 300) >= 0.9, "{}", seen.share(60, 300));
     assert!(seen.refused <= 60, "{}", seen.refused);
-    let limits: Vec<_> = { programs.iter() }.map(|one| one.limit().rate).collect();
+    let limits: Vec<_> = programs.iter().map(|one| one.value.limit().rate).collect();
     assert!(limits[0].is_some() && limits.iter().all(|limit| *limit == limits[0]));
 }
 
 #[test]
-fn a_run_that_knows_an_earlier_limit_is_refused_less() {
+fn a_run_that_remembers_a_limit_is_refused_less() {
     let (mut found, mut worse, mut first_refused, mut then_refused) = (0, 0, 0, 0);
     let without_hint = |case: &Case| case.name.contains("no hint");
     let slow = contract().into_iter().filter_map(Case::shortened);
     for case in slow.filter(without_hint) {
         for seed in 1..=3 {
-            let night = |known| {
-                let mut program = [controller(case.ceiling, Rate::Auto, known)];
+            let night = |remembered| {
+                let mut program = [controller(case.ceiling, Rate::Auto, remembered)];
                 let seen = simulate(&mut program, &mut *(case.model)(), 180, seed);
-                (seen, program[0].limit())
+                (seen, program[0].value.limit())
             };
-            let (first, limit) = night(Limit::NONE);
+            let (first, limit) = night(FoundLimit::default());
             let (then, _) = night(limit);
-            if limit != Limit::NONE {
+            if limit != FoundLimit::default() {
                 found += 1;
                 first_refused += first.refused;
                 then_refused += then.refused;
@@ -215,7 +214,7 @@ fn a_run_that_knows_an_earlier_limit_is_refused_less() {
 
 /// A run of a quarter of an hour with this service, at this rate.
 fn quarter(rate: Rate, model: &mut dyn Model) -> (Seen, Controller) {
-    let mut program = [controller(512, rate, Limit::NONE)];
+    let mut program = [controller(512, rate, FoundLimit::default())];
     let seen = simulate(&mut program, model, 900, 1);
     let [program] = program;
     (seen, program)
@@ -254,7 +253,7 @@ fn services_that_few_had_in_mind_are_used_well() {
 fn a_share_of_the_limit_leaves_room_for_others() {
     let bucket = &mut TokenBucket::new(40.0, 20.0, Hint::None, Work::of(0.08));
     let (seen, program) = quarter(Rate::Share(0.8), bucket);
-    let limit = program.limit().rate.unwrap();
+    let limit = program.value.limit().rate.unwrap();
     assert!((36.0..44.0).contains(&limit), "{limit}");
     // For a minute now and then it looks whether the limit is still the same.
     let share = seen.share(120, 900);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::models::Model;
 use super::rows::{Row, Rows};
-use super::shared::Row as PaceRow;
+use super::store::PaceRow;
 use crate::pace::controller::Controller;
 use crate::pace::shared::{PaceAsk, PaceReply};
 use crate::pace::types::{Admission, Allowance, Call, CallSignal, PaceEvent};
@@ -19,7 +19,7 @@ pub(super) struct Seen {
     /// What the service allowed in each second.
     pub(super) allowed: Vec<f64>,
     pub(super) refused: u32,
-    /// What was told and asked of a shared pace, when, and what it replied, as JSON: the first of it.
+    /// The first reports and questions to a shared pace, with their times and the replies, as JSON.
     pub(super) exchanged: Vec<(f64, String, String)>,
 }
 
@@ -31,7 +31,7 @@ impl Seen {
     }
 
     /// Seconds until ten seconds in a row had nine tenths of the pace of the run's last third.
-    pub(super) fn settled(&self) -> f64 {
+    pub(super) fn seconds_to_pace(&self) -> f64 {
         let of = |from: usize, to: usize| {
             f64::from(self.accepted[from..to].iter().sum::<u32>()) / (to - from) as f64
         };
@@ -65,7 +65,7 @@ struct Out {
     who: usize,
     row: Row,
     call: Call,
-    outcome: CallSignal,
+    signal: CallSignal,
     /// What the answer's headers say.
     allowance: Option<Allowance>,
 }
@@ -75,7 +75,7 @@ struct Program<'a> {
     rows: Rows,
     /// When it asks again; `None` means when a call ends.
     wake: Option<Duration>,
-    /// What is on its way to the place of a shared pace or back, and when it arrives.
+    /// The message on its way to the store of a shared pace or back, and when it arrives.
     letter: Option<(Duration, Letter)>,
 }
 
@@ -87,8 +87,8 @@ enum Letter {
 /// How many questions and replies are remembered.
 const EXCHANGES: usize = 600;
 
-/// The place of a shared pace, and how long the way there takes.
-struct Place {
+/// The store of a shared pace, and how long the way there takes.
+struct Store {
     row: PaceRow,
     way: Duration,
 }
@@ -138,7 +138,7 @@ impl Calls {
 
 struct World<'a> {
     model: &'a mut dyn Model,
-    place: Option<Place>,
+    store: Option<Store>,
     programs: Vec<Program<'a>>,
     calls: Calls,
     random: fastrand::Rng,
@@ -166,15 +166,15 @@ pub(super) fn simulate_sharing(
     for (number, controller) in controllers.iter_mut().enumerate() {
         controller.share(format!("{number:04}"));
     }
-    let place = Place {
+    let store = Store {
         row: PaceRow::default(),
         way: round_trip / 2,
     };
-    simulate_at(Some(place), controllers, model, seconds, seed)
+    simulate_at(Some(store), controllers, model, seconds, seed)
 }
 
 fn simulate_at(
-    place: Option<Place>,
+    store: Option<Store>,
     controllers: &mut [Controller],
     model: &mut dyn Model,
     seconds: usize,
@@ -189,7 +189,7 @@ fn simulate_at(
             ..Seen::default()
         },
         model,
-        place,
+        store,
         programs: controllers.iter_mut().map(Program::new).collect(),
         calls: Calls::default(),
         random: fastrand::Rng::with_seed(seed),
@@ -231,7 +231,7 @@ impl<'a> Program<'a> {
     /// When something happens to it that is not about a call.
     fn next(&self) -> Option<Duration> {
         let letter = self.letter.as_ref().map(|(at, _)| *at);
-        { [self.wake, letter, self.controller.asks_at()] }
+        [self.wake, letter, self.controller.asks_at()]
             .into_iter()
             .flatten()
             .min()
@@ -239,15 +239,15 @@ impl<'a> Program<'a> {
 }
 
 impl World<'_> {
-    /// Exchanges what is due with the place of a shared pace.
+    /// Exchanges what is due with the store of a shared pace.
     fn shares(&mut self, who: usize, now: Duration) {
-        let (Some(place), program) = (&mut self.place, &mut self.programs[who]) else {
+        let (Some(store), program) = (&mut self.store, &mut self.programs[who]) else {
             return;
         };
         if program.controller.asks_at().is_some_and(|at| at <= now) {
             let random = self.random.f64();
             let ask = program.controller.ask(now, random).unwrap();
-            program.letter = Some((now + place.way, Letter::Ask(ask)));
+            program.letter = Some((now + store.way, Letter::Ask(ask)));
         }
         match program.letter.take_if(|(at, _)| *at <= now) {
             Some((_, Letter::Ask(ask))) => {
@@ -255,11 +255,11 @@ impl World<'_> {
                 let at = now.as_secs_f64() + 1_000.0;
                 let asked = (self.seen.exchanged.len() < EXCHANGES)
                     .then(|| serde_json::to_string(&ask).unwrap());
-                let reply = place.row.ask(at, ask);
+                let reply = store.row.ask(at, ask);
                 let replied = || serde_json::to_string(&reply).unwrap();
                 let exchanged = asked.map(|asked| (at, asked, replied()));
                 self.seen.exchanged.extend(exchanged);
-                program.letter = Some((now + place.way, Letter::Reply(reply)));
+                program.letter = Some((now + store.way, Letter::Reply(reply)));
             }
             Some((_, Letter::Reply(reply))) => {
                 let random = self.random.f64();
@@ -279,12 +279,12 @@ impl World<'_> {
             match program.controller.admit(now) {
                 Admission::Admitted(call) => {
                     let row = program.rows.take(now);
-                    let outcome = CallSignal::Abandoned;
+                    let signal = CallSignal::Abandoned;
                     let slot = self.calls.begin(Out {
                         who,
                         row,
                         call,
-                        outcome,
+                        signal,
                         allowance: None,
                     });
                     let way = self.model.way(&mut self.random);
@@ -311,13 +311,13 @@ impl World<'_> {
     fn arrives(&mut self, slot: usize, now: Duration) {
         let out = self.calls.slots[slot].as_mut().unwrap();
         let seconds = now.as_secs_f64();
-        let (outcome, time) = self.model.call(seconds, out.row, &mut self.random);
-        out.outcome = outcome;
+        let (signal, time) = self.model.call(seconds, out.row, &mut self.random);
+        out.signal = signal;
         out.allowance = self.model.says(seconds);
         let second = now.as_secs() as usize;
-        if is_refused(outcome) {
+        if is_refused(signal) {
             self.seen.refused += 1;
-        } else if outcome == CallSignal::Answered && second < self.seen.accepted.len() {
+        } else if signal == CallSignal::Answered && second < self.seen.accepted.len() {
             self.seen.accepted[second] += 1;
         }
         let at = now + Duration::from_secs_f64(time);
@@ -329,7 +329,7 @@ impl World<'_> {
             who,
             row,
             call,
-            outcome,
+            signal,
             allowance,
         } = self.calls.end(slot);
         let Program {
@@ -342,27 +342,27 @@ impl World<'_> {
             controller.allowed(now, allowance);
         }
         let fraction = self.random.f64();
-        if is_refused(outcome) {
+        if is_refused(signal) {
             let is_about_row = rows.was_refused(row);
-            let event = controller.call_ended(now, call, outcome, is_about_row, fraction);
+            let event = controller.call_ended(now, call, signal, is_about_row, fraction);
             let own = match event {
                 Some(PaceEvent::RowWaits(wait)) => Some(wait),
                 _ => None,
             };
             rows.again(row, now, own, self.random.f64());
         } else {
-            let _ = controller.call_ended(now, call, outcome, false, fraction);
-            if outcome == CallSignal::Answered {
+            let _ = controller.call_ended(now, call, signal, false, fraction);
+            if signal == CallSignal::Answered {
                 rows.was_accepted(row);
             } else {
                 rows.is_done(row);
             }
         }
-        // The outcome may change when the next call may start.
+        // The signal may change when the next call may start.
         *wake = Some(now);
     }
 }
 
-const fn is_refused(outcome: CallSignal) -> bool {
-    matches!(outcome, CallSignal::Throttled(_) | CallSignal::BusyOrAway)
+const fn is_refused(signal: CallSignal) -> bool {
+    matches!(signal, CallSignal::Throttled(_) | CallSignal::BusyOrAway)
 }

@@ -1,4 +1,4 @@
-//! What holds with any service: properties over all outcomes at all times, and a few plain cases.
+//! What holds with any service: properties over all signals at all times, and a few plain cases.
 
 #![allow(
     clippy::unwrap_used,
@@ -15,9 +15,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use crate::pace::controller::Controller;
-use crate::pace::types::Rate;
-use crate::pace::types::{Admission, Allowance, Call, CallSignal, PaceEvent, PaceLimits};
-use crate::telemetry::pace::Limit;
+use crate::pace::types::{Admission, Allowance, Call, CallSignal, PaceEvent, PaceLimits, Rate};
+use crate::telemetry::pace::FoundLimit;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
@@ -25,7 +24,7 @@ fn limits(rate: Rate, in_flight: usize) -> PaceLimits {
     PaceLimits {
         rate,
         in_flight: in_flight.try_into().unwrap(),
-        known: Limit::NONE,
+        remembered: FoundLimit::default(),
         max_wait: Duration::from_secs(900),
     }
 }
@@ -43,7 +42,7 @@ enum Step {
     Allowed(u64, u64),
 }
 
-fn outcome() -> impl Strategy<Value = CallSignal> {
+fn signal() -> impl Strategy<Value = CallSignal> {
     prop_oneof![
         8 => Just(CallSignal::Answered),
         2 => prop::option::of(0_u64..100).prop_map(|wait| CallSignal::Throttled(wait.map(Duration::from_secs))),
@@ -60,7 +59,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (0_u64..2_000).prop_map(Step::Wait),
         // A laptop sleeps, or no rows come.
         1 => (10_000_u64..10_000_000).prop_map(Step::Wait),
-        6 => (any::<usize>(), outcome(), 0.0..1.0).prop_map(|(which, how, chance)| Step::End(which, how, chance)),
+        6 => (any::<usize>(), signal(), 0.0..1.0).prop_map(|(which, how, chance)| Step::End(which, how, chance)),
         1 => (0_u64..100, 0_u64..100).prop_map(|(calls, lasts)| Step::Allowed(calls, lasts)),
     ]
 }
@@ -109,7 +108,11 @@ impl World {
 
     fn step(&mut self, step: &Step) {
         if self.limits.rate == Rate::Unlimited {
-            assert_eq!(self.controller.limit(), Limit::NONE, "without a search");
+            assert_eq!(
+                self.controller.value.limit(),
+                FoundLimit::default(),
+                "without a search"
+            );
         }
         match *step {
             Step::Ask => self.ask(),
@@ -220,14 +223,14 @@ impl Calls {
         }
     }
 
-    /// Makes a call as soon as it may start. It takes 50 ms and ends with this outcome.
-    fn call(&mut self, outcome: CallSignal) -> Option<PaceEvent> {
+    /// Makes a call as soon as it may start. It takes 50 ms and ends with this signal.
+    fn call(&mut self, signal: CallSignal) -> Option<PaceEvent> {
         loop {
             match self.controller.admit(self.now) {
                 Admission::Admitted(call) => {
                     self.now += MILLISECOND * 50;
                     let now = self.now;
-                    return self.controller.call_ended(now, call, outcome, false, 0.0);
+                    return self.controller.call_ended(now, call, signal, false, 0.0);
                 }
                 Admission::NotBefore(at) => self.now = at,
                 Admission::OnChange => unreachable!("no call is out"),
@@ -249,43 +252,61 @@ impl Calls {
 }
 
 #[test]
-fn a_run_starts_slowly_unless_a_rate_is_named_or_a_limit_is_known() {
-    let known = Limit {
+fn a_run_starts_slowly_unless_a_rate_is_named_or_a_limit_is_remembered() {
+    let remembered = FoundLimit {
         rate: Some(100.0),
         in_flight: Some(20),
     };
-    let near = |known, rate, in_flight| PaceLimits {
-        known,
+    let near = |remembered, rate, in_flight| PaceLimits {
+        remembered,
         ..limits(rate, in_flight)
     };
     let (auto, free, named) = (Rate::Auto, Rate::Unlimited, Rate::PerSecond(100.0));
-    let [rate_alone, in_flight_alone] = [(known.rate, None), (None, known.in_flight)]
-        .map(|(rate, in_flight)| Limit { rate, in_flight });
+    let [only_rate, only_in_flight] = [(remembered.rate, None), (None, remembered.in_flight)]
+        .map(|(rate, in_flight)| FoundLimit { rate, in_flight });
     for (limit, rate, most, pace, kept) in [
-        (Limit::NONE, auto, 64, (Some(10.0), 4), Limit::NONE),
-        (Limit::NONE, named, 64, (Some(100.0), 64), Limit::NONE),
-        (Limit::NONE, free, 64, (None, 64), Limit::NONE),
-        // Until the service refuses, the known limit stays, except where the user allows less or everything.
-        (known, auto, 64, (Some(80.0), 16), known),
-        (known, auto, 20, (Some(80.0), 4), rate_alone),
-        (known, named, 64, (Some(100.0), 16), in_flight_alone),
-        (known, free, 64, (None, 64), Limit::NONE),
+        (
+            FoundLimit::default(),
+            auto,
+            64,
+            (Some(10.0), 4),
+            FoundLimit::default(),
+        ),
+        (
+            FoundLimit::default(),
+            named,
+            64,
+            (Some(100.0), 64),
+            FoundLimit::default(),
+        ),
+        (
+            FoundLimit::default(),
+            free,
+            64,
+            (None, 64),
+            FoundLimit::default(),
+        ),
+        // Until the service refuses, the remembered limit stays, except if the user allows less or everything.
+        (remembered, auto, 64, (Some(80.0), 16), remembered),
+        (remembered, auto, 20, (Some(80.0), 4), only_rate),
+        (remembered, named, 64, (Some(100.0), 16), only_in_flight),
+        (remembered, free, 64, (None, 64), FoundLimit::default()),
     ] {
         let calls = Calls::new(&near(limit, rate, most));
-        assert_eq!(calls.controller.limit(), kept, "{limit:?} {rate:?}");
+        assert_eq!(calls.controller.value.limit(), kept, "{limit:?} {rate:?}");
         assert_eq!(calls.pace(), pace, "{limit:?} {rate:?} {most}");
     }
     let mut calls = Calls::new(&limits(Rate::Auto, 64));
     calls.answer(40);
     assert!(calls.pace().0 > Some(10.0), "{:?}", calls.pace());
-    let mut calls = Calls::new(&near(known, auto, 64));
+    let mut calls = Calls::new(&near(remembered, auto, 64));
     calls.answer(1_000);
     let (rate, in_flight) = calls.pace();
     assert!(
         rate.unwrap() <= 100.0 && in_flight <= 20,
         "one call after the other needs no more"
     );
-    assert_eq!(calls.controller.limit(), known);
+    assert_eq!(calls.controller.value.limit(), remembered);
 }
 
 #[test]
@@ -332,7 +353,7 @@ fn a_service_that_is_down_is_tried_ever_more_rarely_until_patience_ends() {
     for _ in 0..9 {
         assert_eq!(calls.call(CallSignal::Unavailable), None);
     }
-    for (outcome, wait) in [
+    for (signal, wait) in [
         (CallSignal::Unavailable, 5),
         (CallSignal::Unavailable, 10),
         (CallSignal::BusyOrAway, 20),
@@ -343,7 +364,7 @@ fn a_service_that_is_down_is_tried_ever_more_rarely_until_patience_ends() {
         // Patience counts from the first failed call.
         (CallSignal::Unavailable, 34),
     ] {
-        let Some(PaceEvent::Down { next, .. }) = calls.call(outcome) else {
+        let Some(PaceEvent::Down { next, .. }) = calls.call(signal) else {
             panic!("it is down");
         };
         assert_eq!((next + MILLISECOND * 500).as_secs(), wait);
@@ -377,7 +398,7 @@ fn refusals_and_an_outage_count_together_until_patience_ends() {
 }
 
 #[test]
-fn single_calls_that_get_a_bare_503_show_an_outage_in_the_end() {
+fn probes_that_get_a_bare_503_show_an_outage_in_the_end() {
     let mut calls = Calls::new(&limits(Rate::Auto, 20));
     calls.answer(1);
     let mut pauses = Vec::new();

@@ -9,13 +9,13 @@ use tokio::time::{Instant, sleep};
 use crate::pace::gate::{Gate, Permit, Undurable};
 use crate::pace::retry::RowRefusals;
 use crate::pace::types::{CallSignal, PaceEvent, PaceLimits};
-use crate::telemetry::pace::Limit;
+use crate::telemetry::pace::FoundLimit;
 
 fn gate(in_flight: usize, rate: &str) -> Gate {
     let limits = PaceLimits {
         rate: rate.parse().unwrap(),
         in_flight: in_flight.try_into().unwrap(),
-        known: Limit::NONE,
+        remembered: FoundLimit::default(),
         max_wait: Duration::from_secs(900),
     };
     Gate::new(limits, fastrand::Rng::with_seed(7))
@@ -26,8 +26,8 @@ async fn immediately<T>(future: impl Future<Output = T>) -> Option<T> {
 }
 
 /// Ends a call now. What is left of its permit, until its answer is durable, and what followed.
-fn end(permit: Permit<'_>, outcome: CallSignal) -> (Undurable<'_>, Option<PaceEvent>) {
-    permit.finish(Instant::now(), outcome, &mut RowRefusals::default())
+fn end(permit: Permit<'_>, signal: CallSignal) -> (Undurable<'_>, Option<PaceEvent>) {
+    permit.finish(Instant::now(), signal, &mut RowRefusals::default())
 }
 
 #[tokio::test(start_paused = true)]
@@ -57,10 +57,10 @@ async fn a_pause_holds_all_calls_and_then_one_goes_first() {
         panic!("{event:?}");
     };
     assert!((30.0..=33.0).contains(&pause.length.as_secs_f64()));
-    let single = gate.permit().await.unwrap();
-    assert!(single.began() - began >= pause.length);
+    let probe = gate.permit().await.unwrap();
+    assert!(probe.began() - began >= pause.length);
     assert!(immediately(gate.permit()).await.is_none());
-    drop(end(single, CallSignal::Answered));
+    drop(end(probe, CallSignal::Answered));
     let _second = gate.permit().await.unwrap();
     let _third = gate.permit().await.unwrap();
 }
@@ -70,10 +70,10 @@ async fn pauses_in_a_row_end_with_an_accepted_call() {
     for refused in [CallSignal::Throttled(None), CallSignal::BusyOrAway] {
         let gate = gate(1, "auto");
         let good = CallSignal::Answered;
-        for outcome in [good, refused, good, refused] {
+        for signal in [good, refused, good, refused] {
             let permit = gate.permit().await.unwrap();
             sleep(Duration::from_millis(20)).await;
-            drop(end(permit, outcome));
+            drop(end(permit, signal));
         }
         assert!(!gate.refuses_all(1), "{refused:?}");
     }

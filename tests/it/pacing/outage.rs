@@ -31,7 +31,7 @@ fn a_service_that_comes_back_is_waited_for_and_costs_no_row_its_verdict() {
     let done = run(&place, &server, "--max-wait 1m");
     done.exits(0)
         .says("service down, next try in 5 s")
-        .says("the service was down once, for ");
+        .says("the service had 1 outage, ");
     assert_eq!(place.text("scored.csv"), users::scored(&users::csv(60)));
     assert_eq!(server.calls(), 60 + 10);
 }
@@ -45,7 +45,7 @@ fn a_service_that_stays_away_stops_the_run_and_the_same_command_continues() {
     let place = Place::with("users.csv", users::csv(50));
     let done = run(&place, &server, "--max-wait 1s");
     done.exits(3)
-        .says("` has accepted no call for 1.")
+        .says("` has accepted no call for ")
         .says("the last call: 502")
         .says("the same command continues from there");
     // Ten calls that show the outage, and one to see whether it is over.
@@ -84,7 +84,7 @@ fn a_network_that_goes_and_stays_away_stops_the_run() {
     let program = program.args("--rate unlimited -c 1 --max-wait 1s");
     let done = program.done();
     done.exits(3)
-        .says("` has accepted no call for 1.")
+        .says("` has accepted no call for ")
         .says("the last call: cannot connect: connection refused");
     assert_eq!(server.calls(), 5);
     // Only the network failed: the rows are left for the next run, not failed.

@@ -73,9 +73,9 @@ fn the_row_is_sent_again_after_the_pause_that_was_asked_for_by_the_servers_own_c
 fn a_pause_of_more_than_a_quarter_of_an_hour_stops_with_the_time_to_come_back() {
     for (until, date, words) in [
         ("901".to_owned(), None, "15 min 1 s, at "),
-        ("86400".to_owned(), None, "1 d, at "),
+        ("86400".to_owned(), None, "1 d 0 h, at "),
         // Two hours by a clock that is a day ahead.
-        (from_now(1, 7_210), Some(from_now(1, 0)), "2 h, at "),
+        (from_now(1, 7_230), Some(from_now(1, 0)), "2 h 0 min, at "),
     ] {
         let (place, done, requests) = refused_with(&until, date.as_deref());
         done.exits(3)

@@ -22,7 +22,7 @@ use crate::ledger::tests::faults::StoreFaults;
 use crate::ledger::{CallLimit, OpenLedger, Per};
 use crate::output::{OutputFile, Replace, RowFiles, Target, Writer};
 use crate::service::scripted::{Scripted, ScriptedResult};
-use crate::telemetry::hub::Events;
+use crate::telemetry::counts::Events;
 use crate::verdict::DecisionPolicy;
 
 pub(super) const ROWS: usize = 30;

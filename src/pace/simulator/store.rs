@@ -1,21 +1,14 @@
-//! The place of a shared pace: the rules of the function on the server, and a table of workers that share.
+//! The store of a shared pace: the rules of the function on the server.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use super::contract::controller;
-use super::limits::TokenBucket;
-use super::models::{Hint, USUAL};
-use super::world::simulate_sharing;
 use crate::pace::shared::{PaceAsk, PaceReply};
 use crate::pace::tally::Tally;
-use crate::pace::types::Rate;
 use crate::pace::value::PaceValue;
-use crate::telemetry::pace::Limit;
 
 /// The row of an account, as the function `ask_pace` in `ledger/pace.sql` keeps it.
 #[derive(Debug, Default)]
-pub(super) struct Row {
+pub(super) struct PaceRow {
     began: f64,
     heard: Option<f64>,
     version: i64,
@@ -23,29 +16,19 @@ pub(super) struct Row {
     rate: f64,
     most: u32,
     until: f64,
-    is_alone: bool,
+    probe_first: bool,
     due: f64,
-    cut_at: f64,
+    decreased_at: f64,
     tallies: Vec<(f64, Tally)>,
     is_urgent: bool,
     given_until: f64,
     held_until: f64,
     next_at: f64,
-    single_at: f64,
-    workers: BTreeMap<String, (f64, u32)>,
+    probed_at: f64,
+    peers: BTreeMap<String, (f64, u32)>,
 }
 
-/// What four workers ask in half a minute, when, and what the row replies, as JSON.
-pub(crate) fn exchanges() -> Vec<(f64, String, String)> {
-    let mut programs: Vec<_> = (0..4)
-        .map(|_| controller(64, Rate::Auto, Limit::NONE))
-        .collect();
-    let bucket = &mut TokenBucket::new(40.0, 5.0, Hint::RetryAfter, USUAL);
-    let way = Duration::from_millis(5);
-    simulate_sharing(way, &mut programs, bucket, 30, 1).exchanged
-}
-
-impl Row {
+impl PaceRow {
     #[allow(
         clippy::too_many_lines,
         reason = "it is the whole function, in its order"
@@ -60,14 +43,14 @@ impl Row {
         self.heard = Some(at);
         let now = at - self.began;
         if let Some(step) = ask.step.filter(|step| step.version == self.version) {
-            let is_cut = step.cut_at > self.cut_at;
-            if is_cut {
+            let is_decrease = step.decreased_at > self.decreased_at;
+            if is_decrease {
                 self.next_at = self.next_at.max(now);
             }
-            if self.is_alone && !step.is_alone {
-                self.next_at = self.next_at.max(self.single_at + 1.0 / step.rate);
+            if self.probe_first && !step.probe_first {
+                self.next_at = self.next_at.max(self.probed_at + 1.0 / step.rate);
             }
-            if is_cut || !self.is_urgent {
+            if is_decrease || !self.is_urgent {
                 self.held_until = 0.0;
             }
             self.version = match self.version {
@@ -76,29 +59,30 @@ impl Row {
             };
             self.value = Some(step.value);
             (self.rate, self.most, self.until) = (step.rate, step.most, step.until);
-            (self.is_alone, self.due, self.cut_at) = (step.is_alone, step.due, step.cut_at);
+            (self.probe_first, self.due, self.decreased_at) =
+                (step.probe_first, step.due, step.decreased_at);
             self.given_until = 0.0;
         }
-        if let Some((known_cut, tally)) = ask.tally {
-            if ask.holds && known_cut >= self.cut_at && self.held_until <= now {
+        if let Some((last_decrease, tally)) = ask.tally {
+            if ask.holds && last_decrease >= self.decreased_at && self.held_until <= now {
                 self.held_until = now + 0.3;
             }
-            self.tallies.push((known_cut, tally));
+            self.tallies.push((last_decrease, tally));
         }
         self.is_urgent |= ask.is_urgent;
-        let before = self.workers.get(&ask.worker).map_or(0.0, |worker| worker.0);
-        self.workers.retain(|_, (heard, _)| *heard + 2.0 > now);
-        let is_busy = ask.wants > 0 || ask.out > 0 || self.is_alone;
+        let before = self.peers.get(&ask.peer).map_or(0.0, |peer| peer.0);
+        self.peers.retain(|_, (heard, _)| *heard + 2.0 > now);
+        let is_busy = ask.wants > 0 || ask.out > 0 || self.probe_first;
         let heard = if is_busy { now } else { before };
-        self.workers.insert(ask.worker.clone(), (heard, ask.out));
-        let workers = self.workers.len() as u32;
-        let rank = self.workers.range(..ask.worker).count() as u32;
+        self.peers.insert(ask.peer.clone(), (heard, ask.out));
+        let peers = self.peers.len() as u32;
+        let rank = self.peers.range(..ask.peer).count() as u32;
         let turn = (now / 5.0) as u32;
         let (mut calls, mut first) = (0, now);
         if self.version > 0 && ask.wants > 0 && now >= self.until && now >= self.held_until {
-            if self.is_alone {
-                if self.single_at < self.until || self.single_at + 5.0 < now {
-                    self.single_at = now;
+            if self.probe_first {
+                if self.probed_at < self.until || self.probed_at + 5.0 < now {
+                    self.probed_at = now;
                     calls = 1;
                 }
             } else {
@@ -121,13 +105,13 @@ impl Row {
             value: self
                 .value
                 .clone()
-                .filter(|_| ask.known != Some(self.version)),
+                .filter(|_| ask.version != Some(self.version)),
             calls,
             first,
             rate: self.rate,
-            part: self.most / workers + u32::from((rank + turn) % workers < self.most % workers),
-            others: self.workers.values().map(|(_, out)| out).sum::<u32>() - ask.out,
-            workers,
+            part: self.most / peers + u32::from((rank + turn) % peers < self.most % peers),
+            out_of_peers: self.peers.values().map(|(_, out)| out).sum::<u32>() - ask.out,
+            sharing: peers,
             held_until: self.held_until,
             step,
         }

@@ -7,7 +7,7 @@ use crate::telemetry::pace::Hint;
 async fn a_row_has_its_retries_and_what_may_have_been_billed_is_sent_again_once_at_most() {
     let silence = ScriptedResult::TimedOut.after(30_000);
     // How often it is called; retries, calls that may have been billed twice, and calls without an answer.
-    for (script, resends, outcome, calls, counted) in [
+    for (script, resends, scored, calls, counted) in [
         (&[SICK, SICK][..], 1, "t-2", 3, (2, 0, 0)),
         (&[SICK; 9], 1, "server_error", 5, (4, 0, 0)),
         (&[silence, silence], 1, "no_answer", 2, (1, 1, 2)),
@@ -16,11 +16,11 @@ async fn a_row_has_its_retries_and_what_may_have_been_billed_is_sent_again_once_
     ] {
         let service = Scripted::new(GOOD).row(2, script.to_vec());
         let engine = Fixture::new(service).build_with(|it| it.resends = resends);
-        assert_outcomes(&engine, &["t-1", outcome]).await;
+        assert_outlines(&engine, &["t-1", scored]).await;
         assert_eq!(engine.calls(2).len(), calls);
         let it = engine.counts().calls;
         let counts = (it.retries, it.maybe_billed_twice, it.unknown_outcome);
-        assert_eq!(counts, counted, "{outcome}");
+        assert_eq!(counts, counted, "{scored}");
     }
 }
 
@@ -29,7 +29,7 @@ async fn every_row_gets_its_verdict_where_half_of_the_first_tries_fail() {
     let service = with_rows(Scripted::new(GOOD), (2..=400).step_by(2), &[SICK]);
     let engine = Fixture::new(service).build_with(|it| it.retries = 1);
     for row in 1..=400 {
-        assert_eq!(engine.outcome(row).await.outline(), format!("t-{row}"));
+        assert_eq!(engine.scored_row(row).await.outline(), format!("t-{row}"));
     }
     assert_eq!(engine.service().made().len(), 600);
 }
@@ -37,18 +37,18 @@ async fn every_row_gets_its_verdict_where_half_of_the_first_tries_fail() {
 #[tokio::test(start_paused = true)]
 async fn no_permit_is_held_in_a_back_off() {
     let engine = engine(1, Scripted::new(GOOD).row(2, [SICK]));
-    engine.outcome(1).await;
+    engine.scored_row(1).await;
     assert_eq!(engine.outlines(2..=3).await, ["t-2", "t-3"]);
     assert_eq!(engine.service().rows(), [1, 2, 3, 2]);
     assert_eq!(engine.calls(3)[0].began, Duration::ZERO);
 }
 
 #[tokio::test(start_paused = true)]
-async fn throttles_use_up_no_attempt_and_each_waits_as_long_as_was_asked_for() {
+async fn throttles_use_up_no_retry_and_each_waits_as_long_as_was_asked_for() {
     let throttles = [ScriptedResult::RetryAfter(503, "5").immediately(); 10];
     let service = Scripted::new(GOOD).row(1, throttles);
     let engine = Fixture::new(service).build_with(|it| it.retries = 0);
-    assert_outcomes(&engine, &["t-1"]).await;
+    assert_outlines(&engine, &["t-1"]).await;
     let calls = engine.calls(1);
     assert_eq!((calls.len(), engine.counts().calls.throttled), (11, 10));
     for pair in calls.windows(2) {
@@ -63,13 +63,13 @@ async fn a_throttle_pauses_all_calls() {
         let throttle = ScriptedResult::RetryAfter(status, "30").after(10);
         let service = Scripted::new(GOOD).row(2, [throttle]).row(3, [SICK]);
         let engine = engine(8, service);
-        engine.outcome(1).await;
+        engine.scored_row(1).await;
         // Row 3 is in back-off when the pause starts; the others have not started yet.
         let later = async {
             sleep(Duration::from_millis(20)).await;
             engine.outlines(4..=9).await
         };
-        tokio::join!(engine.outcome(2), engine.outcome(3), later);
+        tokio::join!(engine.scored_row(2), engine.scored_row(3), later);
         let calls = engine.service().made();
         assert_eq!(calls.len(), 11);
         for call in &calls[3..] {
@@ -92,7 +92,7 @@ async fn a_pause_that_is_too_long_to_wait_for_stops_the_run() {
         let began = Instant::now();
         let pause = ScriptedResult::RetryAfter(429, wait).immediately();
         let engine = engine(1, Scripted::new(GOOD).row(2, [pause]));
-        assert_outcomes(&engine, &["t-1", second]).await;
+        assert_outlines(&engine, &["t-1", second]).await;
         let waited = began.elapsed().as_secs();
         assert!((seconds..=seconds * 11 / 10).contains(&waited), "{waited}");
     }
@@ -127,7 +127,7 @@ async fn rows_that_are_always_refused_fail_wherever_they_are_and_hold_up_no_othe
         assert!(calls <= throttled, "{case}, {calls} calls");
         assert!(ran.elapsed.as_secs() < seconds, "{case}");
         if rate == Rate::Unlimited {
-            assert_eq!(engine.limit(), Limit::NONE);
+            assert_eq!(engine.limit(), FoundLimit::default());
         }
     }
 }
@@ -169,7 +169,7 @@ async fn headers_that_say_with_every_answer_that_nothing_is_left_hold_a_run_up_o
         .with_header("ratelimit-reset", "60");
     let (engine, began) = (engine(1, service), Instant::now());
     for row in 1..=50 {
-        assert_eq!(engine.outcome(row).await.outline(), format!("t-{row}"));
+        assert_eq!(engine.scored_row(row).await.outline(), format!("t-{row}"));
     }
     let took = began.elapsed().as_secs();
     // Five calls a minute, until more are accepted than were left.
