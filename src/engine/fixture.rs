@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use super::parts::{AnswerRules, Engine, Limits};
 use crate::base::money::Money;
 use crate::ledger::{
-    CallLimit, LedgerAccount, LedgerLocation, LedgerSettings, LedgerWriter, OpenLedger, RequestKey,
+    Budget, LedgerAccount, LedgerLocation, LedgerSettings, LedgerWriter, OpenLedger, RequestKey,
     Reuse, ServerWait, Unanswered,
 };
 use crate::pace::{FailureBudget, Gate, GiveUpPolicy, PaceLimits, Rate, RetryPolicy};
@@ -31,7 +31,7 @@ pub(crate) fn ledger(
     path: &Path,
     output: Option<PathBuf>,
     in_flight: usize,
-    limits: Vec<CallLimit>,
+    limits: Vec<Budget>,
 ) -> OpenLedger {
     let settings = LedgerSettings {
         location: LedgerLocation::File(path.to_owned()),
@@ -46,7 +46,7 @@ pub(crate) fn ledger(
         in_flight: in_flight.try_into().unwrap(),
         longest_call: Scripted::LONGEST_CALL,
         wait: ServerWait::default(),
-        limits,
+        budgets: limits,
         price: Money::default(),
     };
     OpenLedger::open(&settings).unwrap()

@@ -289,8 +289,8 @@ impl<S> Engine<S> {
 
     /// Where the verdict of a row comes from that has it from the ledger.
     pub(super) fn origin(&self, found: &LookupResult) -> Origin {
-        match found.known {
-            _ if found.is_own => Origin::Duplicate,
+        match found.result {
+            _ if found.is_of_this_start => Origin::Duplicate,
             Some(KnownResult::Answer(_)) => self.paid_earlier(found.payment),
             _ => Origin::Ledger(None),
         }
@@ -298,7 +298,7 @@ impl<S> Engine<S> {
 
     /// The origin of a verdict that an earlier run has paid for.
     pub(super) fn paid_earlier(&self, payment: Payment) -> Origin {
-        let is_first = self.state.borrow_mut().used.add(payment.place);
+        let is_first = self.state.borrow_mut().used.add(payment.seq);
         Origin::Ledger(is_first.then_some(payment.price))
     }
 

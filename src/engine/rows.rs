@@ -119,7 +119,7 @@ impl<'a, S> Rows<'a, S> {
                 Some((row, RowState::Passed)) => self.pass(row),
                 Some((row, RowState::Waiting { key, found, .. })) => {
                     let origin = self.engine.origin(&found);
-                    match found.known {
+                    match found.result {
                         Some(known) => {
                             self.finish_known(row, Vec::new(), (known, origin))?;
                         }
@@ -201,7 +201,7 @@ impl<'a, S> Rows<'a, S> {
         match self.window.next_state() {
             None => false,
             Some(RowState::Waiting { key, found, .. }) => {
-                found.known.is_some() || self.out.contains_key(key)
+                found.result.is_some() || self.out.contains_key(key)
             }
             Some(_) => true,
         }
@@ -308,7 +308,7 @@ impl<'a, S> Rows<'a, S> {
                 break;
             };
             match result {
-                ClaimResult::Ours { taken_over } => {
+                ClaimResult::Granted { taken_over } => {
                     // It may have been claimed before, without a call.
                     call.taken_over |= taken_over;
                     call.lease = lease;
@@ -319,8 +319,8 @@ impl<'a, S> Rows<'a, S> {
                     self.has_others = true;
                     self.taken.push_back((self.time + ASKED_AGAIN, call));
                 }
-                ClaimResult::Known(found) => {
-                    self.has_others |= !found.is_own;
+                ClaimResult::Stored(found) => {
+                    self.has_others |= !found.is_of_this_start;
                     known.push((call.row, found));
                 }
                 ClaimResult::Free => free.push(call),
@@ -340,7 +340,7 @@ impl<'a, S> Rows<'a, S> {
             if let Some(RowState::Out { old, .. }) = self.window.state(row) {
                 *old = found.old;
             }
-            if let Some(known) = found.known {
+            if let Some(known) = found.result {
                 let (_, same) = self.take_same(row);
                 self.finish_known(row, same, (known, origin))?;
             }

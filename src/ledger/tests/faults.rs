@@ -41,13 +41,13 @@ impl StoreFaults {
 }
 
 impl OpenLedger {
-    /// The same, in which storing answers fails like this once the run has started, and look-ups like that. `None` never stores
-    /// any, like a file server that is gone.
+    /// The same ledger, in which storing answers fails like this once the run has started, and look-ups like that. `None` hangs
+    /// when it stores any, like a file server that is gone.
     pub(crate) fn failing(self, keeping: Option<StoreFaults>, reading: StoreFaults) -> Self {
         self.counted(keeping, reading).0
     }
 
-    /// The same, with what storing is asked to do.
+    /// The same, with a count of what the database is asked to do.
     pub(crate) fn counted(
         mut self,
         keeping: Option<StoreFaults>,
@@ -159,9 +159,9 @@ where
         self.database.find(scope, keys)
     }
 
-    fn beside(&self) -> Result<Box<dyn Database>, DbFault> {
+    fn second_connection(&self) -> Result<Box<dyn Database>, DbFault> {
         Ok(Box::new(FailingDatabase {
-            database: self.database.beside()?,
+            database: self.database.second_connection()?,
             keeping: self.keeping,
             reading: self.reading,
             has_started: false,

@@ -1,4 +1,4 @@
-//! What must hold of a ledger, whichever database it is: the same histories are played into each, and into a model.
+//! What must hold of a ledger in either database: the same histories are played into each, and into a model.
 
 #![allow(
     clippy::disallowed_methods,
@@ -13,4 +13,5 @@ mod costs;
 pub(crate) mod faults;
 mod histories;
 pub(crate) mod postgres;
+mod spending;
 mod support;
