@@ -29,7 +29,7 @@ pub(super) const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 
 /// How long a limit is used. After that the plan, the quota or the service itself may have changed, and searching for the
 /// limit again takes a minute. It is long enough for jobs that rest at weekends.
-const LIMIT_IS_USED: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+const LIMIT_LIFETIME: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// Whose calls a budget counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -362,7 +362,7 @@ impl RememberedLimit {
     /// Whether it may be used. A time in the future comes from a clock that was wrong, so the age is not known.
     pub(super) fn is_recent(&self, now: SystemTime) -> bool {
         let age = now.duration_since(self.found);
-        age.is_ok_and(|age| age < LIMIT_IS_USED)
+        age.is_ok_and(|age| age < LIMIT_LIFETIME)
     }
 
     /// Stores it for an account.

@@ -49,6 +49,7 @@ impl PaidResult {
             }
         };
         Some(Stored {
+            fingerprint: key.fingerprint(),
             seq: 0,
             at,
             // A price that does not fit is of no real currency.
@@ -61,6 +62,8 @@ impl PaidResult {
 /// A result as it is stored.
 #[derive(Debug, Clone)]
 pub(super) struct Stored {
+    /// The fingerprint of its request.
+    pub(super) fingerprint: i64,
     /// The number of its row, once it has one: later rows have higher numbers.
     pub(super) seq: i64,
     /// When it arrived, in milliseconds since 1970.

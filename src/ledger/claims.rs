@@ -123,10 +123,9 @@ impl Claims {
     /// They cannot be read.
     pub(super) fn count_abandoned(
         database: &mut dyn Database,
-        name: Option<&PathHash>,
+        name: &PathHash,
     ) -> Result<u64, DbFault> {
-        let name = name.map(hex).unwrap_or_default();
-        let claims = Self::read(database, "name = $1", params![name])?;
+        let claims = Self::read(database, "name = $1", params![hex(name)])?;
         let batches = claims.batches.iter();
         let abandoned = batches.filter(|it| it.holder != Holder::OtherStart);
         let requests = abandoned.flat_map(|batch| &batch.requests).copied();

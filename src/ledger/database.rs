@@ -71,11 +71,11 @@ pub(super) trait Database: Send {
     /// It cannot be written, or `work` fails.
     fn transaction(&mut self, durable: bool, work: &mut Work<'_>) -> Result<(), DbFault>;
 
-    /// Stores results of an account, each with the fingerprint of its request, within a transaction.
+    /// Stores results of an account, within a transaction.
     ///
     /// # Errors
     /// It cannot be written.
-    fn append(&mut self, account: i64, records: &[(i64, Stored)]) -> Result<(), DbFault>;
+    fn append(&mut self, account: i64, results: &[Stored]) -> Result<(), DbFault>;
 
     /// Removes what this start of a run has stored about requests with these fingerprints, within a transaction.
     ///

@@ -72,12 +72,13 @@ impl RequestKey {
 
     /// Decrypts the result of the request at this time; `None` if it belongs to another request, or is damaged.
     pub(super) fn open(&self, at: i64, mut sealed: Vec<u8>) -> Option<Vec<u8>> {
-        let (nonce, text) = sealed.split_at_mut_checked(NONCE_LEN)?;
-        let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
+        let nonce = Nonce::try_assume_unique_for_key(sealed.get(..NONCE_LEN)?).ok()?;
         let about = Aad::from(at.to_le_bytes());
-        let length = self.cipher()?.open_in_place(nonce, about, text).ok()?.len();
-        sealed.truncate(NONCE_LEN + length);
-        sealed.drain(..NONCE_LEN);
+        let opened = self
+            .cipher()?
+            .open_within(nonce, about, &mut sealed, NONCE_LEN..);
+        let length = opened.ok()?.len();
+        sealed.truncate(length);
         Some(sealed)
     }
 

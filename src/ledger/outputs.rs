@@ -234,7 +234,9 @@ mod tests {
         let refused = OutputLock::take(&output).unwrap_err();
         assert_eq!(refused.exit().code(), 75);
         assert!(
-            { refused.report() }.contains(&format!("process {}", std::process::id())),
+            refused
+                .report()
+                .contains(&format!("process {}", std::process::id())),
             "{}",
             refused.report()
         );

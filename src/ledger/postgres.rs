@@ -165,23 +165,51 @@ impl PostgresLedger {
         }
     }
 
-    /// Does `work` while nobody else in this process uses the connection, and again while the server is waited for. After a fault
-    /// the connection is replaced: the server rolls back what was not committed.
+    /// Does `work` while nobody else in this process uses the connection, and again while the server is waited for.
     fn in_turn<T>(
         &mut self,
         mut work: impl FnMut(&mut Self) -> Result<T, DbFault>,
     ) -> Result<T, DbFault> {
-        let (longest, wait) = (self.longest_wait, self.wait.clone());
+        let (started, mut between) = (Instant::now(), FIRST_PAUSE);
+        loop {
+            let mut done = self.attempt(&mut work);
+            let lasted = started.elapsed();
+            let left = self.longest_wait.saturating_sub(lasted);
+            match &mut done {
+                Err(fault) if fault.may_pass() && !left.is_zero() => {
+                    self.wait.set(Some((started, fault.words.clone())));
+                    // Programs that lost the server together do not come back together.
+                    let share = f64::from(fastrand::u8(128..=255)) / 256.0;
+                    pause(between.min(left).mul_f64(share));
+                    between = LONGEST_PAUSE.min(between * 2);
+                    continue;
+                }
+                Err(fault) if fault.kind == DbFaultKind::Away && !self.longest_wait.is_zero() => {
+                    let (time, why) = (numbers::time(lasted), &fault.words);
+                    fault.words =
+                        format!("the ledger's server has not answered for {time} ({why})");
+                }
+                _ => {}
+            }
+            self.wait.set(None);
+            return done;
+        }
+    }
+
+    /// Does `work` over the connection that is open, or a new one. After a fault it is closed: the server rolls back what was not
+    /// committed.
+    fn attempt<T>(
+        &mut self,
+        work: &mut impl FnMut(&mut Self) -> Result<T, DbFault>,
+    ) -> Result<T, DbFault> {
         let shared = Arc::clone(&self.url.connection);
-        retry_until(longest, &wait, || {
-            let mut shared = lock(&shared);
-            let open = shared.take().filter(|it| !it.client.is_closed());
-            let connect = || connect(&self.url, self.timeout);
-            self.connection = Some(open.map_or_else(connect, Ok)?);
-            let done = work(self);
-            *shared = self.connection.take().filter(|_| done.is_ok());
-            done
-        })
+        let mut shared = lock(&shared);
+        let open = shared.take().filter(|it| !it.client.is_closed());
+        let connect = || connect(&self.url, self.timeout);
+        self.connection = Some(open.map_or_else(connect, Ok)?);
+        let done = work(self);
+        *shared = self.connection.take().filter(|_| done.is_ok());
+        done
     }
 
     fn execute(&mut self, statements: &str) -> Result<(), DbFault> {
@@ -251,16 +279,14 @@ impl Database for PostgresLedger {
         })
     }
 
-    fn append(&mut self, account: i64, records: &[(i64, Stored)]) -> Result<(), DbFault> {
-        if records.is_empty() {
+    fn append(&mut self, account: i64, results: &[Stored]) -> Result<(), DbFault> {
+        if results.is_empty() {
             return Ok(());
         }
-        let numbers = |of: fn(&(i64, Stored)) -> i64| records.iter().map(of).collect::<Vec<_>>();
-        let fingerprints = numbers(|(fingerprint, _)| *fingerprint);
-        let times = numbers(|(_, stored)| stored.at);
-        let prices = numbers(|(_, stored)| stored.price);
-        let sealed = records.iter().map(|(_, stored)| &stored.sealed[..]);
-        let sealed: Vec<_> = sealed.collect();
+        let numbers = |of: fn(&Stored) -> i64| results.iter().map(of).collect::<Vec<_>>();
+        let fingerprints = numbers(|it| it.fingerprint);
+        let (times, prices) = (numbers(|it| it.at), numbers(|it| it.price));
+        let sealed: Vec<_> = results.iter().map(|it| &it.sealed[..]).collect();
         let append = format!(
             "INSERT INTO answers (fp, account, at, price, sealed) SELECT fp, {account}, at, price, sealed
             FROM unnest($1, $2, $3, $4) AS new (fp, at, price, sealed)"
@@ -291,23 +317,23 @@ impl Database for PostgresLedger {
             WHERE fp = ANY(string_to_array($1, ',')::bigint[]) ORDER BY fp, seq DESC";
         let fingerprints = list(keys.iter().map(RequestKey::fingerprint));
         let stored = |row: TableRow| {
-            let stored = Stored {
+            Ok(Stored {
+                fingerprint: row.get(0)?,
                 seq: row.get(1)?,
                 at: row.get(2)?,
                 price: row.get(3)?,
                 sealed: row.get(4)?,
-            };
-            Ok((row.get(0)?, stored))
+            })
         };
         let rows = self.query(query, params![fingerprints])?;
         let rows = rows.into_iter().map(stored);
-        let rows = rows.collect::<Result<Vec<(i64, _)>, DbFault>>()?;
+        let rows = rows.collect::<Result<Vec<_>, DbFault>>()?;
         let judge = |key: &RequestKey| {
             let fingerprint = key.fingerprint();
-            let first = rows.partition_point(|(other, _)| *other < fingerprint);
+            let first = rows.partition_point(|row| row.fingerprint < fingerprint);
             let of_key = rows.iter().skip(first);
-            let mut of_key = of_key.take_while(|(other, _)| *other == fingerprint);
-            scope.judge(key, || Ok(of_key.next().map(|(_, stored)| stored.clone())))
+            let mut of_key = of_key.take_while(|row| row.fingerprint == fingerprint);
+            scope.judge(key, || Ok(of_key.next().cloned()))
         };
         keys.iter().map(judge).collect()
     }
@@ -422,37 +448,6 @@ fn without_password(fault: DbFault, password: &[u8]) -> DbFault {
         return DbFault::new(fault.kind, words);
     }
     fault
-}
-
-/// Repeats `attempt` while the server does not answer, for the longest time at most. `wait` says why.
-fn retry_until<T>(
-    longest: Duration,
-    wait: &ServerWait,
-    mut attempt: impl FnMut() -> Result<T, DbFault>,
-) -> Result<T, DbFault> {
-    let (started, mut between) = (Instant::now(), FIRST_PAUSE);
-    loop {
-        let mut done = attempt();
-        let lasted = started.elapsed();
-        let left = longest.saturating_sub(lasted);
-        match &mut done {
-            Err(fault) if fault.may_pass() && !left.is_zero() => {
-                wait.set(Some((started, fault.words.clone())));
-                // Programs that lost the server together do not come back together.
-                let share = f64::from(fastrand::u8(128..=255)) / 256.0;
-                pause(between.min(left).mul_f64(share));
-                between = LONGEST_PAUSE.min(between * 2);
-                continue;
-            }
-            Err(fault) if fault.kind == DbFaultKind::Away && !longest.is_zero() => {
-                let (time, why) = (numbers::time(lasted), &fault.words);
-                fault.words = format!("the ledger's server has not answered for {time} ({why})");
-            }
-            _ => {}
-        }
-        wait.set(None);
-        return done;
-    }
 }
 
 /// How connections are encrypted: with servers whose certificate comes from the system's authorities, or from one in this file.

@@ -140,8 +140,8 @@ pub(super) struct Group {
 #[derive(Clone)]
 pub(crate) struct RunRecord {
     pub(super) settings: LedgerSettings,
-    /// A hash of its output's path; `None` for rows to a stream, which no run can continue.
-    name: Option<PathHash>,
+    /// A hash of its output's path; random for rows to a stream, which no run can continue.
+    name: PathHash,
     /// A hash of its input's path.
     input: PathHash,
     /// The host and the directory of its files.
@@ -211,7 +211,7 @@ impl RunRecord {
         };
         let mut run = Self {
             settings: settings.clone(),
-            name: output.map(|output| hash(secret, Some(output))),
+            name: output.map_or_else(random_secret, |output| hash(secret, Some(output))),
             input: hash(secret, settings.input.as_deref()),
             host_id,
             reuse: reuse.word(),
@@ -245,7 +245,7 @@ impl RunRecord {
         };
         run.adopt_previous_run(database)?;
         run.has_recent = latest >= Some(run.scope.not_before);
-        run.abandoned = Claims::count_abandoned(database, run.name.as_ref())?;
+        run.abandoned = Claims::count_abandoned(database, &run.name)?;
         run.spending.read(database, account, now)?;
         Ok(run)
     }
@@ -258,8 +258,7 @@ impl RunRecord {
             "SELECT input, reuse, not_before, failures_from, started, failed, calls, cost,
             CASE WHEN place <> $1 AND {lasts} THEN 1 ELSE 0 END FROM runs WHERE name = $2"
         );
-        let name = self.name.as_ref().map(hex);
-        let found = database.query(&query, params![self.host_id, name])?;
+        let found = database.query(&query, params![self.host_id, hex(&self.name)])?;
         let Some(found) = found.first() else {
             return Ok(());
         };
@@ -319,9 +318,9 @@ impl RunRecord {
             RETURNING id",
             lease_lasts(now),
         );
-        let (name, input) = (self.name.unwrap_or_else(random_secret), self.input);
+        let (name, input) = (hex(&self.name), hex(&self.input));
         let (scope, (calls, cost)) = (&self.scope, self.calls_and_cost(0));
-        let what = params![hex(&name), hex(&input), self.reuse, scope.not_before];
+        let what = params![name, input, self.reuse, scope.not_before];
         let since = params![scope.failures_from, scope.started, calls, cost];
         let lease = params![scope.start, self.lease_millis(), self.host_id];
         let started = database.write(&insert, &[what, since, lease].concat())?;
@@ -360,7 +359,7 @@ impl RunRecord {
         let sealed = sealed.collect::<Option<Vec<_>>>();
         let sealed =
             sealed.ok_or_else(|| DbFault::new(DbFaultKind::Other, "an answer cannot be sealed"))?;
-        let requests: Requests = sealed.iter().map(|(fingerprint, _)| *fingerprint).collect();
+        let requests: Requests = sealed.iter().map(|it| it.fingerprint).collect();
         let answers = group.records.iter();
         let answers = answers.filter(|it| matches!(it.result, PaidResult::Answer(_)));
         let answers = answers.count();
@@ -411,7 +410,7 @@ impl RunRecord {
     }
 
     /// Encrypts what became of a request, with a nonce that this start uses once: its number and a count.
-    fn seal(&mut self, record: &Record) -> Option<(i64, Stored)> {
+    fn seal(&mut self, record: &Record) -> Option<Stored> {
         let Record { key, result, at } = record;
         let mut nonce = SealNonce::default();
         let (start, count) = nonce.split_at_mut(8);
@@ -423,8 +422,7 @@ impl RunRecord {
         let earliest = scope.started.max(scope.used_from(key));
         let earliest = earliest.max(scope.failures_from);
         let at = at.saturating_add(self.clock_ahead).max(earliest);
-        let sealed = result.seal(key, nonce, at, self.settings.price)?;
-        Some((key.fingerprint(), sealed))
+        result.seal(key, nonce, at, self.settings.price)
     }
 
     /// Does `work` in a transaction, which renews the lease. If the end of the transaction is lost with the connection, it is
@@ -508,7 +506,7 @@ impl RunRecord {
         let id = self.id;
         let _ = match end {
             // No run can continue it.
-            _ if self.name.is_none() => {
+            _ if self.settings.output.is_none() => {
                 database.write("DELETE FROM runs WHERE id = $1", params![id])
             }
             RunEnd::Stopped => return,

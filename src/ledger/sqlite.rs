@@ -26,7 +26,7 @@ use super::sqlite_file::{
     self, DIALECT, RETRY_PAUSE, SUFFIXES, SpaceReserve, check_pages, connect,
 };
 use crate::base::error::Result as RunResult;
-use crate::base::own_file::{FileId, with_suffix};
+use crate::base::own_file::{self, FileId, with_suffix};
 use crate::base::threads::lock;
 
 /// Retries after the disk filled up and the reserve was released: the run's own output may have taken it in this moment, and
@@ -92,14 +92,15 @@ impl Drop for NewFile {
 
 /// Opens a ledger. `None` if there is none, and this purpose makes none.
 pub(super) fn open(path: &Path, purpose: Purpose<'_>) -> RunResult<Option<Box<dyn Database>>> {
-    let (real, is_new) = match purpose {
-        Purpose::Run { .. } => sqlite_file::make(path)?,
-        _ => (sqlite_file::check(path)?, false),
-    };
-    if matches!(real.try_exists(), Ok(false)) {
+    let real = sqlite_file::check(path)?;
+    let is_missing = matches!(real.try_exists(), Ok(false));
+    if matches!(purpose, Purpose::Run { .. }) {
+        let made = own_file::append(&real, own_file::OWNER, false);
+        made.map_err(|e| sqlite_file::cannot_write(path, e))?;
+    } else if is_missing {
         return Ok(None);
     }
-    let new_file = is_new.then(|| NewFile(real.clone()));
+    let new_file = is_missing.then(|| NewFile(real.clone()));
     let open = || {
         let connection = connect(&real, purpose)?;
         let is_small = real.metadata().is_ok_and(|it| it.len() <= FULL_CHECK_BYTES);
@@ -240,15 +241,15 @@ impl Database for SqliteLedger {
         }
     }
 
-    fn append(&mut self, account: i64, records: &[(i64, Stored)]) -> Result<(), DbFault> {
+    fn append(&mut self, account: i64, results: &[Stored]) -> Result<(), DbFault> {
         // What others have stored comes before it.
         self.finder.catch_up(&self.connection)?;
         let insert = "INSERT INTO answers VALUES (NULL, ?, ?, ?, ?, ?)";
         let mut insert = self.connection.prepare_cached(insert)?;
         let mut index = self.finder.index();
-        for (fingerprint, new) in records {
-            let values = params![fingerprint, account, new.at, new.price, new.sealed];
-            index.add((*fingerprint, insert.insert(values)?));
+        for new in results {
+            let values = params![new.fingerprint, account, new.at, new.price, new.sealed];
+            index.add((new.fingerprint, insert.insert(values)?));
         }
         Ok(())
     }
@@ -483,7 +484,7 @@ impl Finder {
         let found = scope.judge(key, || {
             for seq in seqs.by_ref() {
                 // It was discarded, or another connection has just stored it and this one may not see it yet.
-                if let Some((_, stored)) = load.query_row([seq], stored).optional()? {
+                if let Some(stored) = load.query_row([seq], stored).optional()? {
                     return Ok(Some(stored));
                 }
             }
@@ -543,23 +544,22 @@ impl Finder {
         )?;
         let mut rows = read.query(params![from, READ_AHEAD])?;
         while let Some(row) = rows.next()? {
-            let (fingerprint, stored) = stored(row)?;
+            let stored = stored(row)?;
             self.read_up_to = stored.seq;
-            self.ahead.insert(fingerprint, stored);
+            self.ahead.insert(stored.fingerprint, stored);
         }
         Ok(())
     }
 }
 
-/// An answer, with its fingerprint.
-fn stored(row: &Row<'_>) -> rusqlite::Result<(i64, Stored)> {
-    let stored = Stored {
+fn stored(row: &Row<'_>) -> rusqlite::Result<Stored> {
+    Ok(Stored {
+        fingerprint: row.get(0)?,
         seq: row.get(1)?,
         at: row.get(2)?,
         price: row.get(3)?,
         sealed: row.get(4)?,
-    };
-    Ok((row.get(0)?, stored))
+    })
 }
 
 #[cfg(test)]

@@ -80,18 +80,6 @@ pub(super) const DIALECT: Dialect = Dialect {
     snapshot: "BEGIN",
 };
 
-/// Checks that whatever is at the path can be a ledger, and makes an empty file if nothing is there: its real path, and
-/// whether it was made.
-///
-/// # Errors
-/// Exit code 2: something else is there, or nothing can be made there.
-pub(super) fn make(path: &Path) -> RunResult<(PathBuf, bool)> {
-    let real = check(path)?;
-    let is_new = real.symlink_metadata().is_err();
-    own_file::append(&real, own_file::OWNER, false).map_err(|e| cannot_write(path, e))?;
-    Ok((real, is_new))
-}
-
 /// Checks that whatever is at the path, if anything is, can be a ledger: its real path.
 ///
 /// # Errors
@@ -473,22 +461,21 @@ mod tests {
     fn a_ledger_has_one_name_and_no_link_leads_to_it() {
         let directory = tempfile::tempdir().unwrap();
         let at = |name: &str| directory.path().join(name);
-        let (real, is_new) = make(&at("a.ledger")).unwrap();
-        assert!(is_new && real.exists());
-        assert!(!make(&at("a.ledger")).unwrap().1);
+        assert!(check(&at("a.ledger")).is_ok());
+        fs::write(at("a.ledger"), "").unwrap();
+        assert!(check(&at("a.ledger")).is_ok());
         std::os::unix::fs::symlink(at("a.ledger"), at("link")).unwrap();
         std::os::unix::fs::symlink(at("nowhere"), at("dangling")).unwrap();
         std::os::unix::fs::symlink(at("a.ledger"), at("b.ledger-wal")).unwrap();
         for name in ["link", "dangling", "b.ledger", "."] {
-            let error = make(&at(name)).unwrap_err();
+            let error = check(&at(name)).unwrap_err();
             assert_eq!(error.exit().code(), 2, "{name}");
         }
-        assert!(!at("nowhere").exists());
         fs::hard_link(at("a.ledger"), at("second")).unwrap();
         for name in ["a.ledger", "second"] {
-            assert!(make(&at(name)).unwrap_err().report().contains("hard link"));
+            assert!(check(&at(name)).unwrap_err().report().contains("hard link"));
         }
-        let missing = make(&at("missing/a.ledger")).unwrap_err();
+        let missing = check(&at("missing/a.ledger")).unwrap_err();
         assert!(missing.report().contains("create the directory"));
     }
 }

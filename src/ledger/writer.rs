@@ -94,12 +94,8 @@ struct Shared {
 #[derive(Default)]
 struct Waiting {
     batch: Batch,
-    /// The urgency of the most urgent item in it.
-    urgency: Urgency,
     /// One of the ends is gone.
     closed: bool,
-    /// The limit that was found last.
-    limit: Option<RememberedLimit>,
     end: RunEnd,
     /// From the thread: why the run must stop, although what it stores is still kept.
     given_up: Option<Error>,
@@ -109,6 +105,8 @@ struct Waiting {
 #[derive(Default)]
 struct Batch {
     group: Group,
+    /// The urgency of its most urgent item.
+    urgency: Urgency,
     /// One for each record of the group, in their order.
     recorded: Vec<oneshot::Sender<Result<()>>>,
     /// The claims of the group, in their order: how many belong together, and who waits for them.
@@ -127,7 +125,7 @@ impl Batch {
 impl Waiting {
     /// How long a group waits for more items; `None` if not at all, as one of this size.
     fn gathers_for(&self, group_size: usize) -> Option<Duration> {
-        let longest = match self.urgency {
+        let longest = match self.batch.urgency {
             Urgency::WithAnswers => GATHER,
             Urgency::Soon => GATHER_SOON,
             Urgency::Now => return None,
@@ -159,7 +157,7 @@ impl Shared {
             return Err(thread_is_gone());
         }
         add(&mut waiting.batch);
-        waiting.urgency = waiting.urgency.max(urgency);
+        waiting.batch.urgency = waiting.batch.urgency.max(urgency);
         let length = waiting.batch.len();
         drop(waiting);
         // Waking the thread for each item would cost more than it brings.
@@ -188,7 +186,6 @@ impl Shared {
                 break;
             }
         }
-        waiting.urgency = Urgency::default();
         Some(std::mem::take(&mut waiting.batch))
     }
 
@@ -358,7 +355,7 @@ impl LedgerWriter {
     /// Stores the load that the service was just found to accept, with the next answers or at the end.
     pub(crate) fn found(&self, limit: Limit) {
         let found = SystemTime::now();
-        self.shared.lock().limit = Some(RememberedLimit { limit, found });
+        self.shared.lock().batch.group.limit = Some(RememberedLimit { limit, found });
     }
 }
 
@@ -413,7 +410,7 @@ impl WriteThread {
             }
         }
         let mut waiting = self.shared.lock();
-        let (end, limit) = (waiting.end, waiting.limit.take());
+        let (end, limit) = (waiting.end, waiting.batch.group.limit.take());
         drop(waiting);
         // What a disk says after a failure cannot be trusted.
         let works = self.broken.is_none();
@@ -432,12 +429,10 @@ impl WriteThread {
     /// Writes a batch and renews the lease, unless an earlier write has failed, and answers all calls that wait for their records
     /// and claims. The record of a call that was given up meanwhile is stored all the same.
     fn handle(&mut self, batch: Batch, asked: i64) {
-        let (mut group, shared) = (batch.group, &self.shared);
-        let stored = if let Some(fault) = &self.broken {
-            Err(fault.clone())
-        } else {
-            group.limit = shared.lock().limit.take();
-            self.run.store(&mut *self.database, &group)
+        let shared = &self.shared;
+        let stored = match &self.broken {
+            Some(fault) => Err(fault.clone()),
+            None => self.run.store(&mut *self.database, &batch.group),
         };
         let fault = stored.as_ref().err().cloned();
         if fault.is_none() {

@@ -143,8 +143,8 @@ where
         })
     }
 
-    fn append(&mut self, account: i64, records: &[(i64, Stored)]) -> Result<(), DbFault> {
-        self.database.append(account, records)
+    fn append(&mut self, account: i64, results: &[Stored]) -> Result<(), DbFault> {
+        self.database.append(account, results)
     }
 
     fn discard(&mut self, start: i64, fingerprints: &[i64]) -> Result<(), DbFault> {

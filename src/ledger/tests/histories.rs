@@ -227,9 +227,8 @@ fn check_many_answers(path: &Path) {
     fastrand::Rng::with_seed(7).shuffle(&mut random);
     for order in [&all, &random] {
         let found = run.look_up(order);
-        assert!(
-            { order.iter().zip(&found) }.all(|(request, found)| score(found) == Some(*request))
-        );
+        let mut found = order.iter().zip(&found);
+        assert!(found.all(|(request, found)| score(found) == Some(*request)));
     }
     run.leave(ANSWERS);
     run.end(RunEnd::Finished { failed: 0 });
@@ -254,7 +253,8 @@ fn check_many_answers(path: &Path) {
     assert!(run.facts.run.continues);
     let found = run.look_up(&all);
     for (request, found) in all.iter().zip(&found) {
-        let old = { found.old.as_ref() }.and_then(|old| old.answer.score.digits().parse().ok());
+        let old = found.old.as_ref();
+        let old = old.and_then(|old| old.answer.score.digits().parse().ok());
         assert_eq!(old, Some(*request), "the score before the run");
         let is_new = *request % 7 == 0;
         assert_eq!(score(found), is_new.then_some(request + ANSWERS));
