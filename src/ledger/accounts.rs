@@ -1,7 +1,8 @@
-//! The accounts of a ledger, each an address and a service ID: their answers, what was spent, how many calls their budgets leave,
-//! and the limit that runs found.
+//! The accounts of a ledger, each an address and a service ID: their answers, what was spent, how
+//! many calls their budgets leave, and the limit that runs found.
 //!
-//! A budget is for a run with all its starts, or for all runs of an account in a day or a month of UTC, by the database's clock.
+//! A budget is for a run with all its starts, or for all runs of an account in a day or a month of
+//! UTC, by the database's clock.
 
 use std::num::NonZeroU64;
 use std::ops::Range;
@@ -27,8 +28,9 @@ use crate::telemetry::pace::Limit;
 /// Milliseconds of a day.
 pub(super) const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 
-/// How long a limit is used. After that the plan, the quota or the service itself may have changed, and searching for the
-/// limit again takes a minute. It is long enough for jobs that rest at weekends.
+/// How long a limit is used. After that the plan, the quota or the service itself may have
+/// changed, and searching for the limit again takes a minute. It is long enough for jobs that rest
+/// at weekends.
 const LIMIT_LIFETIME: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// Whose calls a budget counts.
@@ -114,12 +116,14 @@ impl Budget {
         Ok(Self { cap, per })
     }
 
-    /// Whether it counts the calls of all runs of an account, which needs a ledger that outlives the run.
+    /// Whether it counts the calls of all runs of an account, which needs a ledger that outlives
+    /// the run.
     pub(crate) fn is_of_account(&self) -> bool {
         self.per != Per::Run
     }
 
-    /// How many calls count, and what they cost: calls of unknown price count at the price of this run.
+    /// How many calls count, and what they cost: calls of unknown price count at the price of this
+    /// run.
     fn counted(&self, spending: &Spending) -> (u64, Money) {
         let price = match &self.cap {
             Cap::Calls(_) => Money::default(),
@@ -188,8 +192,8 @@ impl Budget {
 
 /// The calls that budgets count, as of one moment.
 ///
-/// A call is stored when its request is claimed, as a killed run can store nothing; if it is not made after all, it is
-/// taken back.
+/// A call is stored when its request is claimed, as a killed run can store nothing; if it is not
+/// made after all, it is taken back.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Spending {
     /// The calls of the run's earlier starts.
@@ -243,7 +247,8 @@ impl Spending {
         Ok(())
     }
 
-    /// Adds to the calls and the answers of this day. A negative number takes calls away that were counted and not made.
+    /// Adds to the calls and the answers of this day. A negative number takes calls away that were
+    /// counted and not made.
     pub(super) fn add(
         database: &mut dyn Database,
         account: i64,
@@ -267,7 +272,8 @@ impl Spending {
     }
 }
 
-/// The calls of a start of a run. Each is reserved before it is sent, so that calls in flight cannot exceed a budget.
+/// The calls of a start of a run. Each is reserved before it is sent, so that calls in flight
+/// cannot exceed a budget.
 #[derive(Debug, Default)]
 pub(crate) struct BudgetedCalls {
     budgets: Vec<Budget>,
@@ -303,15 +309,16 @@ impl BudgetedCalls {
         spending
     }
 
-    /// How many calls are left by the budget that leaves the fewest, and its reason to stop; `None` if there is no budget.
+    /// How many calls are left by the budget that leaves the fewest, and its reason to stop;
+    /// `None` if there is no budget.
     pub(crate) fn left(&self) -> Option<(u64, CancelReason)> {
         let spending = self.spending();
         let left = |budget: &Budget| (budget.left(&spending), budget.reason());
         self.budgets.iter().map(left).min_by_key(|(left, _)| *left)
     }
 
-    /// Counts a call that is made now. Its claim has stored it, so that budgets hold for all starts of a run and all runs of an
-    /// account.
+    /// Counts a call that is made now. Its claim has stored it, so that budgets hold for all
+    /// starts of a run and all runs of an account.
     ///
     /// # Errors
     /// As [`Self::check`].
@@ -341,7 +348,8 @@ pub(crate) struct StoredAccount {
     pub(crate) address: String,
     /// Makes the keys of requests.
     pub(crate) hasher: RequestHasher,
-    /// How many answers with a verdict there are; if everything is counted, how many answers and failures.
+    /// How many answers with a verdict there are; if everything is counted, how many answers and
+    /// failures.
     pub(crate) answers: u64,
     /// When the first and the last of them arrived, if everything is counted.
     pub(crate) span: Option<(SystemTime, SystemTime)>,
@@ -359,7 +367,8 @@ pub(crate) struct RememberedLimit {
 }
 
 impl RememberedLimit {
-    /// Whether it may be used. A time in the future comes from a clock that was wrong, so the age is not known.
+    /// Whether it may be used. A time in the future comes from a clock that was wrong, so the age
+    /// is not known.
     pub(super) fn is_recent(&self, now: SystemTime) -> bool {
         let age = now.duration_since(self.found);
         age.is_ok_and(|age| age < LIMIT_LIFETIME)
@@ -413,7 +422,8 @@ impl StoredAccount {
         database.query(&query, &[])?.iter().map(account).collect()
     }
 
-    /// Adds the account of an address, whose keys this hasher makes, unless another run has just added it: its row.
+    /// Adds the account of an address, whose keys this hasher makes, unless another run has just
+    /// added it: its row.
     pub(super) fn add(
         database: &mut dyn Database,
         address: &str,
@@ -510,7 +520,6 @@ pub(super) fn only_hasher(
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

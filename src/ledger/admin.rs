@@ -1,8 +1,9 @@
 //! Looking after a ledger by hand: what is in it, removing old answers, and forgetting people.
 //!
-//! Answers are removed only while no run has a lease, and many only if that is confirmed. What is removed from a file is
-//! overwritten, and the file is rewritten once; a server's table is rewritten as well, but its write-ahead log, its copies and
-//! its backups may still have what was removed. This file must not know what is in a request, nor how anything is shown.
+//! Answers are removed only while no run has a lease, and many only if that is confirmed. What is
+//! removed from a file is overwritten, and the file is rewritten once; a server's table is
+//! rewritten as well, but its write-ahead log, its copies and its backups may still have what was
+//! removed. This file must not know what is in a request, nor how anything is shown.
 
 use std::time::SystemTime;
 
@@ -58,8 +59,8 @@ impl LedgerAdmin {
     /// Opens it, to remove answers while no run uses it.
     ///
     /// # Errors
-    /// Exit code 75: a run or another command uses it. Exit code 2: it is missing, not a ledger, of another version, or damaged.
-    /// Exit code 3: its server cannot be reached.
+    /// Exit code 75: a run or another command uses it. Exit code 2: it is missing, not a ledger,
+    /// of another version, or damaged. Exit code 3: its server cannot be reached.
     pub(crate) fn open(ledger: &LedgerLocation) -> RunResult<Self> {
         let mut admin = Self::connect(ledger, Purpose::Admin, VERSION)?;
         let missing_grant = admin.database.dialect().missing_grant;
@@ -84,7 +85,8 @@ impl LedgerAdmin {
         Self::connect(ledger, Purpose::Look, VERSION)
     }
 
-    /// Opens it if it is of the oldest version or a later one; to be copied into, it need not exist.
+    /// Opens it if it is of the oldest version or a later one; to be copied into, it need not
+    /// exist.
     pub(super) fn connect(
         ledger: &LedgerLocation,
         purpose: Purpose<'_>,
@@ -146,11 +148,12 @@ impl LedgerAdmin {
         spent.map_err(|fault| fault.error("read", &self.ledger))
     }
 
-    /// Removes answers that arrived before this, and what is remembered of runs and limits from before. `approve` is asked first,
-    /// with what would be removed.
+    /// Removes answers that arrived before this, and what is remembered of runs and limits from
+    /// before. `approve` is asked first, with what would be removed.
     ///
     /// # Errors
-    /// Exit code 75: a run uses it by now. Exit code 3: it cannot be written or rewritten. Or what `approve` says against it.
+    /// Exit code 75: a run uses it by now. Exit code 3: it cannot be written or rewritten. Or what
+    /// `approve` says against it.
     pub(crate) fn prune(
         &mut self,
         before: SystemTime,
@@ -176,7 +179,8 @@ impl LedgerAdmin {
     ) -> RunResult<Removal> {
         let of_them = "fp IN (SELECT fp FROM forgotten)";
         self.remove(of_them, &[], approve, &mut |database| {
-            // A whole file of users is forgotten in one pass. Behind a pool, an earlier command may have left its table.
+            // A whole file of users is forgotten in one pass. Behind a pool, an earlier command
+            // may have left its table.
             database.query("DROP TABLE IF EXISTS forgotten", &[])?;
             let forgotten = "CREATE TEMPORARY TABLE forgotten (fp BIGINT PRIMARY KEY)";
             database.query(forgotten, &[])?;
@@ -192,8 +196,8 @@ impl LedgerAdmin {
         })
     }
 
-    /// Removes the answers for which `condition`, SQL with these values, holds after `prepare`; then counts what stays, and
-    /// rewrites the ledger so that no trace of them is left.
+    /// Removes the answers for which `condition`, SQL with these values, holds after `prepare`;
+    /// then counts what stays, and rewrites the ledger so that no trace of them is left.
     fn remove(
         &mut self,
         condition: &str,
@@ -298,7 +302,8 @@ impl Removal {
         })
     }
 
-    /// The free space that rewriting the ledger takes at most, in bytes: a copy of the file, and its log.
+    /// The free space that rewriting the ledger takes at most, in bytes: a copy of the file, and
+    /// its log.
     pub(crate) const fn space_needed(&self) -> u64 {
         self.bytes_before.saturating_mul(2)
     }

@@ -1,8 +1,9 @@
 //! What became of a request, as it is stored, and what that means for a run that asks.
 //!
-//! There is one rule: a run uses the latest answer that is not older than its `not_before`, or else the latest failure that is
-//! not. With a range of ages, each request has a later moment of its own, which its fingerprint chooses. The rule is the same
-//! wherever answers are stored; nothing is read here. A run without a ledger keeps its latest results in memory.
+//! There is one rule: a run uses the latest answer that is not older than its `not_before`, or
+//! else the latest failure that is not. With a range of ages, each request has a later moment of
+//! its own, which its fingerprint chooses. The rule is the same wherever answers are stored;
+//! nothing is read here. A run without a ledger keeps its latest results in memory.
 
 use std::mem;
 use std::sync::Arc;
@@ -14,7 +15,8 @@ use crate::base::money::Money;
 use crate::telemetry::event::PassedOver;
 use crate::verdict::{Answer, Failure, Reason, Verdict};
 
-/// Reads a verdict, with the further fields that the run writes, from a body of the service. `None` if it has none.
+/// Reads a verdict, with the further fields that the run writes, from a body of the service.
+/// `None` if it has none.
 pub(crate) type ReadAnswer = Arc<dyn Fn(&[u8]) -> Option<Answer> + Send + Sync>;
 
 /// What became of a request that was or may have been billed.
@@ -31,8 +33,9 @@ const ANSWER: u8 = b'a';
 const FAILURE: u8 = b'f';
 
 impl PaidResult {
-    /// Encrypts it for the request, with a nonce that is used only once. After a byte for the kind comes the body of an answer,
-    /// which costs this price, or the reason of a failure, a zero byte and the message. `None` if it is far too long.
+    /// Encrypts it for the request, with a nonce that is used only once. After a byte for the kind
+    /// comes the body of an answer, which costs this price, or the reason of a failure, a zero
+    /// byte and the message. `None` if it is far too long.
     pub(super) fn seal(
         &self,
         key: &RequestKey,
@@ -94,8 +97,8 @@ pub struct LookupResult {
     pub(crate) is_of_this_start: bool,
     /// When that arrived, in milliseconds since 1970, if it is so old that people should be told.
     pub(crate) aged: Option<i64>,
-    /// The answer from before the run started that this run replaces or has replaced: the same however often the run was
-    /// stopped since, and for all rows with this request.
+    /// The answer from before the run started that this run replaces or has replaced: the same
+    /// however often the run was stopped since, and for all rows with this request.
     pub(crate) old: Option<Box<OldAnswer>>,
     /// Why the run does not use something that is stored.
     pub(crate) passed_over: Option<PassedOver>,
@@ -135,7 +138,8 @@ pub(crate) enum KnownResult {
 pub(super) struct Scope {
     /// Older answers are not used.
     pub(super) not_before: i64,
-    /// Of answers that are younger than that by up to this time, the request's fingerprint decides which are used.
+    /// Of answers that are younger than that by up to this time, the request's fingerprint decides
+    /// which are used.
     pub(super) spread: u64,
     /// Older failures are not used either; never before `not_before`.
     pub(super) failures_from: i64,
@@ -150,7 +154,8 @@ pub(super) struct Scope {
 }
 
 impl Scope {
-    /// The time from which on answers to this request are used. Fingerprints are evenly distributed, and so are these times.
+    /// The time from which on answers to this request are used. Fingerprints are evenly
+    /// distributed, and so are these times.
     pub(super) fn used_from(&self, key: &RequestKey) -> i64 {
         let fingerprint = key.fingerprint().cast_unsigned();
         let later = (u128::from(fingerprint) * u128::from(self.spread)) >> 64;
@@ -158,7 +163,8 @@ impl Scope {
         self.not_before.saturating_add(later)
     }
 
-    /// What the stored results of a request mean, of which `next` reads the latest first, and no more than are needed.
+    /// What the stored results of a request mean, of which `next` reads the latest first, and no
+    /// more than are needed.
     ///
     /// # Errors
     /// `next` failed.
@@ -200,7 +206,8 @@ impl Scope {
                     found.payment = payment;
                     found.is_of_this_start = is_of_this_start;
                     found.aged = (at < self.aged_before).then_some(at);
-                    // A run replaces answers only if it asks again, and has then stored the later ones itself.
+                    // A run replaces answers only if it asks again, and has then stored the later
+                    // ones itself.
                     if self.not_before == i64::MIN || at < self.started {
                         break;
                     }
@@ -232,14 +239,15 @@ fn read_failure(words: &[u8]) -> Option<Failure> {
     Some(Failure::new(Reason::of_word(word)?, message))
 }
 
-/// How many bytes the results of a run without a ledger may take, as much as the rows of the window: room for 200,000 answers,
-/// of which the latest 100,000 are always there.
+/// How many bytes the results of a run without a ledger may take, as much as the rows of the
+/// window: room for 200,000 answers, of which the latest 100,000 are always there.
 const MAX_CACHE_BYTES: usize = if cfg!(test) { 1 << 16 } else { 1 << 26 };
-/// What a result takes at most besides its texts: its slot in a table that may be less than half full, and what it costs to
-/// allocate the texts.
+/// What a result takes at most besides its texts: its slot in a table that may be less than half
+/// full, and what it costs to allocate the texts.
 const BYTES_PER_RESULT: usize = 280;
 
-/// The latest results of a run without a ledger, so that it asks about identical rows once. What is forgotten is asked again.
+/// The latest results of a run without a ledger, so that it asks about identical rows once. What
+/// is forgotten is asked again.
 #[derive(Default)]
 pub(super) struct ResultCache {
     young: ByRequest<KnownResult>,
@@ -277,7 +285,6 @@ impl ResultCache {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::verdict::{Score, TransactionId};
@@ -317,7 +324,7 @@ mod tests {
         let nonce = |at: i64| if at > STARTED { [0; 12] } else { [1; 12] };
         let stored = stored.iter().rev();
         let price = Money { billionths: 7 };
-        let seal = |(at, outcome): &(i64, &PaidResult)| outcome.seal(key, nonce(*at), *at, price);
+        let seal = |(at, result): &(i64, &PaidResult)| result.seal(key, nonce(*at), *at, price);
         let mut stored = stored.map(|stored| seal(stored).unwrap());
         scope.judge(key, || Ok::<_, ()>(stored.next())).unwrap()
     }
@@ -354,12 +361,13 @@ mod tests {
         assert!(replaced.is_of_this_start && !all.is_of_this_start);
         assert_eq!(replaced.old.unwrap().answer.score.digits(), "1");
 
-        // Half of the fingerprints are negative numbers, and the second half of the times is theirs.
+        // Half of the fingerprints are negative numbers, and the second half of the times is
+        // theirs.
         for (fingerprint, used_from) in [(0, 500), (i64::MAX, 509), (i64::MIN, 510), (-1, 519)] {
             let mut key = RequestKey::some(1);
             key.fingerprint = fingerprint;
-            for (at, outcome) in [(used_from - 1, &one), (used_from, &one), (519, &failure)] {
-                let judged = judge_for(&key, (500, 20), 500, &[(at, outcome)]);
+            for (at, result) in [(used_from - 1, &one), (used_from, &one), (519, &failure)] {
+                let judged = judge_for(&key, (500, 20), 500, &[(at, result)]);
                 assert_eq!(
                     judged.result.is_some(),
                     at >= used_from,

@@ -1,8 +1,10 @@
-//! Claims: which requests each start of a run is about to call for, so that no two runs pay for one.
+//! Claims: which requests each start of a run is about to call for, so that no two runs pay for
+//! one.
 //!
-//! A start has its claims in one batch, which is its own for as long as it renews its lease. What a killed start has claimed is
-//! abandoned: it is the exact list of requests that may have been billed without an answer, and stays when its run is started
-//! again, ends, or is removed. A request leaves that list when a call for it has ended, whichever run made it: so each is
+//! A start has its claims in one batch, which is its own for as long as it renews its lease. What
+//! a killed start has claimed is abandoned: it is the exact list of requests that may have been
+//! billed without an answer, and stays when its run is started again, ends, or is removed. A
+//! request leaves that list when a call for it has ended, whichever run made it: so each is
 //! counted once, by the call that may pay for it again.
 
 use std::collections::HashSet;
@@ -15,8 +17,8 @@ use super::database::{Database, TableRow, hex};
 use super::fault::DbFault;
 use super::key::{PathHash, RequestKey};
 
-/// How much longer a lease lasts than the longest call, in milliseconds. Calls wait if it was not renewed for this time, on a
-/// disk that hangs.
+/// How much longer a lease lasts than the longest call, in milliseconds. Calls wait if it was not
+/// renewed for this time, on a disk that hangs.
 pub(super) const LEASE_SLACK_MS: i64 = 10_000;
 
 /// Fingerprints of requests.
@@ -83,13 +85,15 @@ struct ClaimBatch {
     is_changed: bool,
 }
 
-/// Whether the lease of a run lasts, as SQL. One that lasts for longer than it can was renewed by a clock that was ahead.
+/// Whether the lease of a run lasts, as SQL. One that lasts for longer than it can was renewed by
+/// a clock that was ahead.
 pub(super) fn lease_lasts(now: &str) -> String {
     format!("runs.until - {now} BETWEEN 0 AND runs.lease + {LEASE_SLACK_MS}")
 }
 
 impl Claims {
-    /// Reads all of them. `is_of_this_start` tells the batch of this start, as SQL with these values.
+    /// Reads all of them. `is_of_this_start` tells the batch of this start, as SQL with these
+    /// values.
     ///
     /// # Errors
     /// They cannot be read.
@@ -117,7 +121,8 @@ impl Claims {
         })
     }
 
-    /// How many requests are abandoned, including those that earlier starts of the run of this name have claimed.
+    /// How many requests are abandoned, including those that earlier starts of the run of this
+    /// name have claimed.
     ///
     /// # Errors
     /// They cannot be read.
@@ -174,7 +179,8 @@ impl Claims {
         self.abandoned.extend(maybe_billed);
     }
 
-    /// Claims for this start the first requests that have no result and that no other start holds, `most` of them at most.
+    /// Claims for this start the first requests that have no result and that no other start holds,
+    /// `most` of them at most.
     pub(super) fn grant(
         &mut self,
         keys: &[RequestKey],
@@ -189,8 +195,9 @@ impl Claims {
         let granted: Requests = free.take(most).collect();
         let new = &granted - &self.of(Holder::ThisStart, &granted);
         let taken_over = self.of(Holder::Abandoned, &new);
-        // A start whose lease has ended may come back, and must not find them. They stay abandoned beside the new claim until a
-        // call for them has ended: this start may be killed before it makes one.
+        // A start whose lease has ended may come back, and must not find them. They stay abandoned
+        // beside the new claim until a call for them has ended: this start may be killed before it
+        // makes one.
         self.remove(Holder::Abandoned, &taken_over);
         self.abandoned.extend(&taken_over);
         self.added_calls += new.len() as u64;

@@ -1,11 +1,14 @@
-//! Copying a ledger into another one: from a file to a server and back, for a backup, or into this version.
+//! Copying a ledger into another one: from a file to a server and back, for a backup, or into this
+//! version.
 //!
-//! A copy has the same secret, so that the same requests find its answers. Everything is copied in one transaction, and a new file
-//! gets its name when it is complete: after a kill the target is as it was, and the same command makes the copy. What the target
-//! has already is left out. This file must not know what an answer is.
+//! A copy has the same secret, so that the same requests find its answers. Everything is copied in
+//! one transaction, and a new file gets its name when it is complete: after a kill the target is
+//! as it was, and the same command makes the copy. What the target has already is left out. This
+//! file must not know what an answer is.
 //!
-//! It copies answers, accounts with their limits, what was spent, the records of runs, by which the same command continues a
-//! stopped one, and how runs have left their files. Claims and leases belong to processes that use the source, and stay there.
+//! It copies answers, accounts with their limits, what was spent, the records of runs, by which
+//! the same command continues a stopped one, and how runs have left their files. Claims and leases
+//! belong to processes that use the source, and stay there.
 
 use std::collections::HashMap;
 
@@ -45,8 +48,8 @@ const fn table(
     }
 }
 
-/// The tables before the answers. Of the calls that both have counted on a day, the larger number holds, as a copy continues to
-/// count where the source was.
+/// The tables before the answers. Of the calls that both have counted on a day, the larger number
+/// holds, as a copy continues to count where the source was.
 const TABLES: [CopiedTable; 4] = [
     table("accounts", "hash, address, limits, limits_at", "DO NOTHING"),
     table(
@@ -77,8 +80,8 @@ pub(crate) struct Copied {
 /// Copies what a ledger has and another one lacks, also while runs use the first one.
 ///
 /// # Errors
-/// Exit code 75: a run uses the second one. Exit code 2: one of them cannot be used, or they have different secrets. Exit code 3:
-/// the copy cannot be written. The second one is as it was then.
+/// Exit code 75: a run uses the second one. Exit code 2: one of them cannot be used, or they have
+/// different secrets. Exit code 3: the copy cannot be written. The second one is as it was then.
 pub(crate) fn copy(from: &LedgerLocation, to: &LedgerLocation) -> RunResult<Copied> {
     let Some(file) = to.file().filter(|file| file.symlink_metadata().is_err()) else {
         return copy_into(from, to, to);
@@ -135,7 +138,8 @@ fn copy_into(
     Ok(Copied { added, answers })
 }
 
-/// Copies the rows of a table for which `condition`, SQL, and `is_copied` hold, and returns how many there were.
+/// Copies the rows of a table for which `condition`, SQL, and `is_copied` hold, and returns how
+/// many there were.
 fn copy_rows(
     source: &mut dyn Database,
     target: &mut dyn Database,
@@ -188,8 +192,8 @@ fn copy_rows(
     Ok(rows.len() as u64)
 }
 
-/// Copies the answers that are later than what the target has of their requests, in the order in which they arrived, and returns
-/// how many there were.
+/// Copies the answers that are later than what the target has of their requests, in the order in
+/// which they arrived, and returns how many there were.
 fn copy_answers(source: &mut dyn Database, target: &mut dyn Database) -> Result<u64, DbFault> {
     let (mut latest, mut added) = (HashMap::new(), 0);
     for window in windows(target)? {

@@ -1,7 +1,9 @@
-//! What a ledger asks of its database: a few operations, and statements over tables that are the same in a file and on a server.
+//! What a ledger asks of its database: a few operations, and statements over tables that are the
+//! same in a file and on a server.
 //!
-//! A statement's text is fixed, except for the words of the [`Dialect`]; values are sent beside it, as `$1`, `$2`, … in the order
-//! in which they first appear. Only storing answers and finding them has code of its own in each database: there are many of them.
+//! A statement's text is fixed, except for the words of the [`Dialect`]; values are sent beside
+//! it, as `$1`, `$2`, … in the order in which they first appear. Only storing answers and finding
+//! them has code of its own in each database: there are many of them.
 
 use std::num::NonZeroUsize;
 use std::str::FromStr;
@@ -18,14 +20,15 @@ use crate::base::money::Money;
 
 /// What differs in the statements.
 pub(super) struct Dialect {
-    /// This moment by the database's clock, in milliseconds since 1970, and not when the transaction started, which may have
-    /// waited for the lock since.
+    /// This moment by the database's clock, in milliseconds since 1970, and not when the
+    /// transaction started, which may have waited for the lock since.
     pub(super) now: &'static str,
     /// Bytes of all that is stored.
     pub(super) bytes: &'static str,
     /// The statements that must follow in the transaction that has removed answers.
     pub(super) after_removal: &'static [&'static str],
-    /// Returns the statement that would grant this user the right to rewrite the tables; no row if the user has it.
+    /// Returns the statement that would grant this user the right to rewrite the tables; no row if
+    /// the user has it.
     pub(super) missing_grant: &'static str,
     /// The statements that must follow in the transaction that has copied answers.
     pub(super) after_copy: &'static [&'static str],
@@ -36,7 +39,8 @@ pub(super) struct Dialect {
 /// What a database is opened for.
 #[derive(Clone, Copy)]
 pub(super) enum Purpose<'p> {
-    /// Starting a run with this many calls in flight, which later waits for a server like this. A missing file is made.
+    /// Starting a run with this many calls in flight, which later waits for a server like this. A
+    /// missing file is made.
     Run {
         in_flight: NonZeroUsize,
         wait: &'p ServerWait,
@@ -45,9 +49,11 @@ pub(super) enum Purpose<'p> {
     SecondConnection(&'p ServerWait),
     /// Reading beside runs: never checkpoints the log of a file.
     Look,
-    /// Removing answers, while no other program uses the ledger. In a file, what is removed is overwritten.
+    /// Removing answers, while no other program uses the ledger. In a file, what is removed is
+    /// overwritten.
     Admin,
-    /// Receiving what another ledger has, while no other program uses this one. An empty file is made a ledger.
+    /// Receiving what another ledger has, while no other program uses this one. An empty file is
+    /// made a ledger.
     Copy,
 }
 
@@ -64,8 +70,9 @@ pub(super) trait Database: Send {
     /// It cannot be read or written.
     fn query(&mut self, statement: &str, values: &[&dyn ToSql]) -> Result<Vec<TableRow>, DbFault>;
 
-    /// Does `work` in one transaction, while nobody else writes; if that fails, nothing is changed. It may be repeated. A power
-    /// cut may undo transactions that are not durable, back to the last one that is.
+    /// Does `work` in one transaction, while nobody else writes; if that fails, nothing is
+    /// changed. It may be repeated. A power cut may undo transactions that are not durable, back
+    /// to the last one that is.
     ///
     /// # Errors
     /// It cannot be written, or `work` fails.
@@ -77,13 +84,15 @@ pub(super) trait Database: Send {
     /// It cannot be written.
     fn append(&mut self, account: i64, results: &[Stored]) -> Result<(), DbFault>;
 
-    /// Removes what this start of a run has stored about requests with these fingerprints, within a transaction.
+    /// Removes what this start of a run has stored about requests with these fingerprints, within
+    /// a transaction.
     ///
     /// # Errors
     /// It cannot be written.
     fn discard(&mut self, start: i64, fingerprints: &[i64]) -> Result<(), DbFault>;
 
-    /// What is stored for each of these requests, in their order. Within a transaction they are about to be claimed.
+    /// What is stored for each of these requests, in their order. Within a transaction they are
+    /// about to be claimed.
     ///
     /// # Errors
     /// It cannot be read.
@@ -101,7 +110,8 @@ pub(super) trait Database: Send {
     /// It cannot be rewritten, for instance on a full disk. What was removed stays removed.
     fn rewrite(&mut self) -> Result<(), DbFault>;
 
-    /// The run has started: a new file stays, and from now on a server is waited for as the run's settings say.
+    /// The run has started: a new file stays, and from now on a server is waited for as the run's
+    /// settings say.
     fn run_starts(&mut self);
 
     /// Whether the disk is full, so that only answers to calls in flight are still stored.
@@ -199,18 +209,24 @@ pub(super) fn insert_meta(dialect: &Dialect) -> (String, String) {
     (insert, hex(&random_secret()))
 }
 
-/// The statements that make the tables, except `answers`, which differs. `id` is the type of a key that the database chooses,
-/// `integer` that of a number, `bytes` that of bytes, and `table` the options of a table.
+/// The statements that make the tables, except `answers`, which differs. `id` is the type of a key
+/// that the database chooses, `integer` that of a number, `bytes` that of bytes, and `table` the
+/// options of a table.
 ///
 /// - `meta`: the secret that keys are made with.
-/// - `accounts`: a keyed hash of the address and the service ID; the limits of the service as JSON, and when they were found.
-/// - `spending`: by account, day since 1970 and price of a call (`0` if the run gave none), how many calls were made, and how many
-///   answers brought a verdict. After a removal, a row of day 0 has a negative number, so that the sum is what is left.
-/// - `runs`: the name is a hash of the output's path, or random for rows to a stream; then a hash of the input's path; which answers
-///   it uses, by the option and from when on; when it first started; the rows without a verdict, once it has ended; the calls of all
-///   starts, and what they cost, if the last one gave a price; a random number of its latest start; when its lease ends, and how
-///   long a lease lasts; and the host and directory of its files, as on a server a path does not say on which host it is.
-/// - `claims`: in batches, since when, the requests that a start of a run calls for, or that killed starts have left (run 0).
+/// - `accounts`: a keyed hash of the address and the service ID; the limits of the service as
+///   JSON, and when they were found.
+/// - `spending`: by account, day since 1970 and price of a call (`0` if the run gave none), how
+///   many calls were made, and how many answers brought a verdict. After a removal, a row of day 0
+///   has a negative number, so that the sum is what is left.
+/// - `runs`: the name is a hash of the output's path, or random for rows to a stream; then a hash
+///   of the input's path; which answers it uses, by the option and from when on; when it first
+///   started; the rows without a verdict, once it has ended; the calls of all starts, and what
+///   they cost, if the last one gave a price; a random number of its latest start; when its lease
+///   ends, and how long a lease lasts; and the host and directory of its files, as on a server a
+///   path does not say on which host it is.
+/// - `claims`: in batches, since when, the requests that a start of a run calls for, or that
+///   killed starts have left (run 0).
 /// - `outputs`: how runs have left their files.
 pub(super) fn tables(id: &str, integer: &str, bytes: &str, table: &str) -> String {
     format!(
@@ -230,7 +246,8 @@ pub(super) fn tables(id: &str, integer: &str, bytes: &str, table: &str) -> Strin
     )
 }
 
-/// A time as it is stored, in milliseconds since 1970: in seconds, runs that follow each other closely could not be told apart.
+/// A time as it is stored, in milliseconds since 1970: in seconds, runs that follow each other
+/// closely could not be told apart.
 pub(super) fn to_millis(time: SystemTime) -> i64 {
     duration_millis(time.duration_since(UNIX_EPOCH).unwrap_or_default())
 }

@@ -1,4 +1,5 @@
-//! Why a database did not do something, and what that means for people: the exit code, the words and the hint, in one place.
+//! Why a database did not do something, and what that means for people: the exit code, the words
+//! and the hint, in one place.
 
 use std::io;
 
@@ -83,7 +84,8 @@ impl DbFault {
         Self::new(DbFaultKind::NoSpace, "no space left on device")
     }
 
-    /// The fault of the ledger that is copied from, which the ledger that is copied to must not be blamed for.
+    /// The fault of the ledger that is copied from, which the ledger that is copied to must not be
+    /// blamed for.
     pub(super) fn of_copied(mut self) -> Self {
         self.words = format!("the ledger to be copied cannot be read: {}", self.words);
         self.kind = DbFaultKind::Other;
@@ -112,8 +114,9 @@ impl DbFault {
         io::Error::new(kind, self.words.clone())
     }
 
-    /// Why a command cannot start, or a run cannot continue: `doing` is a verb such as "open". Exit code 3 for a full disk, which
-    /// is not a fault of the settings; 75 for another program that uses the ledger, and will end.
+    /// Why a command cannot start, or a run cannot continue: `doing` is a verb such as "open".
+    /// Exit code 3 for a full disk, which is not a fault of the settings; 75 for another program
+    /// that uses the ledger, and will end.
     pub(super) fn error(&self, doing: &str, ledger: &LedgerLocation) -> Error {
         use DbFaultKind as Kind;
         let path = ledger.path();

@@ -1,9 +1,10 @@
 //! Names for requests, and the seals on their results.
 //!
-//! A key comes from the service's address, the service ID and the request's body, with a secret that each ledger draws for
-//! itself. It has two parts: a fingerprint, by which an answer is found, and a sealing key, with which it is encrypted. So an answer
-//! can be read only with its request, and a seal that opens proves that the answer belongs to the request and that no bit
-//! of it has changed. This file must not know how answers are stored.
+//! A key comes from the service's address, the service ID and the request's body, with a secret
+//! that each ledger draws for itself. It has two parts: a fingerprint, by which an answer is
+//! found, and a sealing key, with which it is encrypted. So an answer can be read only with its
+//! request, and a seal that opens proves that the answer belongs to the request and that no bit of
+//! it has changed. This file must not know how answers are stored.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -51,8 +52,9 @@ impl RequestKey {
         self.fingerprint
     }
 
-    /// Encrypts the result of the request at this time, given in parts, to the nonce, the encrypted bytes and the tag. Changing
-    /// the time breaks the seal. `None` if the result is far too long.
+    /// Encrypts the result of the request at this time, given in parts, to the nonce, the
+    /// encrypted bytes and the tag. Changing the time breaks the seal. `None` if the result is far
+    /// too long.
     pub(super) fn seal(&self, nonce: SealNonce, at: i64, plain: &[&[u8]]) -> Option<Vec<u8>> {
         let length: usize = plain.iter().map(|part| part.len()).sum();
         let mut sealed = Vec::with_capacity(NONCE_LEN + length + CHACHA20_POLY1305.tag_len());
@@ -70,7 +72,8 @@ impl RequestKey {
         Some(sealed)
     }
 
-    /// Decrypts the result of the request at this time; `None` if it belongs to another request, or is damaged.
+    /// Decrypts the result of the request at this time; `None` if it belongs to another request,
+    /// or is damaged.
     pub(super) fn open(&self, at: i64, mut sealed: Vec<u8>) -> Option<Vec<u8>> {
         let nonce = Nonce::try_assume_unique_for_key(sealed.get(..NONCE_LEN)?).ok()?;
         let about = Aad::from(at.to_le_bytes());
@@ -181,7 +184,8 @@ pub(super) fn random_secret() -> [u8; 32] {
     if SystemRandom::new().fill(&mut bytes).is_ok() {
         hasher.update(&bytes);
     }
-    // The standard library's source of unpredictable numbers, for systems where the other one fails.
+    // The standard library's source of unpredictable numbers, for systems where the other one
+    // fails.
     for _ in 0..4 {
         hasher.update(&RandomState::new().hash_one(()).to_le_bytes());
     }
@@ -189,7 +193,6 @@ pub(super) fn random_secret() -> [u8; 32] {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {
     use super::*;
 

@@ -1,12 +1,13 @@
 //! Where a ledger is: a file, by default the one of this user, or tables on a PostgreSQL server.
 //!
-//! All commands use the user's file unless another ledger is named, from any folder, so that nobody pays again because an
-//! output has another path.
+//! All commands use the user's file unless another ledger is named, from any folder, so that
+//! nobody pays again because an output has another path.
 //!
-//! The address of a server is shown without its password, which comes from where PostgreSQL's own programs take it. An
-//! encrypted connection always checks the server's certificate and its name, whatever `sslmode` says: `disable` does not
-//! encrypt, `prefer`, the default, does if the server can, and `require`, `verify-ca` and `verify-full` always do.
-//! `sslrootcert=FILE` names authorities to trust besides the system's. With it, `require` is the default.
+//! The address of a server is shown without its password, which comes from where PostgreSQL's own
+//! programs take it. An encrypted connection always checks the server's certificate and its name,
+//! whatever `sslmode` says: `disable` does not encrypt, `prefer`, the default, does if the server
+//! can, and `require`, `verify-ca` and `verify-full` always do. `sslrootcert=FILE` names
+//! authorities to trust besides the system's. With it, `require` is the default.
 //!
 //! This file must not know what is in a ledger.
 
@@ -41,8 +42,8 @@ const CONTAINER_MARKS: [&str; 2] = ["/.dockerenv", "/run/.containerenv"];
 
 /// How long connecting to one host may take, unless `connect_timeout` says it.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a connection may be silent before the system asks the server for a sign of life. Firewalls forget connections that
-/// are silent for some minutes, as during a long command.
+/// How long a connection may be silent before the system asks the server for a sign of life.
+/// Firewalls forget connections that are silent for some minutes, as during a long command.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
 
 /// How other programs let the address of a database start, in lower case and without blanks.
@@ -64,7 +65,8 @@ impl LedgerLocation {
     /// The ledger that the user has named: a file, or the address of a server.
     ///
     /// # Errors
-    /// Exit code 2: the address cannot be read. The message has nothing of it, as it may contain a password.
+    /// Exit code 2: the address cannot be read. The message has nothing of it, as it may contain a
+    /// password.
     pub(crate) fn named(name: &Path) -> Result<Self> {
         let text = name.to_string_lossy();
         if ServerUrl::is_meant(&text) {
@@ -121,7 +123,8 @@ impl ServerWait {
         }
     }
 
-    /// How long it has waited, and why, in the system's or the server's words; `None` while it does not wait.
+    /// How long it has waited, and why, in the system's or the server's words; `None` while it
+    /// does not wait.
     pub(crate) fn why(&self) -> Option<String> {
         let reason = lock(&self.reason);
         let (since, why) = reason.as_ref()?;
@@ -137,8 +140,8 @@ impl ServerWait {
 /// The ledger of this user, or, for the sandbox, the one of made-up answers.
 ///
 /// # Errors
-/// Exit code 2: no directory is named for it, its directory is lost with this container, or the file there belongs to another
-/// user.
+/// Exit code 2: no directory is named for it, its directory is lost with this container, or the
+/// file there belongs to another user.
 pub(crate) fn default_file(sandbox: bool) -> Result<PathBuf> {
     let directory = directory(|name| env::var_os(name)).ok_or_else(|| {
         Error::usage("there is no place for your ledger: the variable HOME names no directory")
@@ -168,8 +171,8 @@ pub(crate) fn default_file(sandbox: bool) -> Result<PathBuf> {
     Ok(file)
 }
 
-/// The ledger of made-up answers, beside the file that a variable or the settings file names. `None`, if a server is named
-/// there, stands for the user's.
+/// The ledger of made-up answers, beside the file that a variable or the settings file names.
+/// `None`, if a server is named there, stands for the user's.
 pub(crate) fn sandbox_beside(named: &Path) -> Option<LedgerLocation> {
     let named = LedgerLocation::named(named).ok()?;
     let file = named.file()?.with_file_name(SANDBOX_FILE_NAME);
@@ -194,7 +197,8 @@ pub(crate) fn make_directory(file: &Path) -> Result<()> {
     })
 }
 
-/// The directory of a user's ledger, by these variables: a service of systemd has a directory of its own.
+/// The directory of a user's ledger, by these variables: a service of systemd has a directory of
+/// its own.
 fn directory(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let absolute = |path: PathBuf| path.is_absolute().then_some(path);
     let named = |name| absolute(variable(name)?.into());
@@ -214,7 +218,8 @@ fn is_container() -> bool {
         || env::var_os("KUBERNETES_SERVICE_HOST").is_some()
 }
 
-/// Whether a directory, or the one that it will be made in, is in the container's own layer or in memory.
+/// Whether a directory, or the one that it will be made in, is in the container's own layer or in
+/// memory.
 #[cfg(target_os = "linux")]
 fn is_lost_with_container(directory: &Path) -> bool {
     /// The numbers of overlay, tmpfs and ramfs in Linux's `magic.h`.
@@ -239,7 +244,8 @@ pub(super) struct Connection {
     pub(super) timeout: Duration,
 }
 
-/// Where a server and a database on it are, and how to connect to them. Its `Debug` output, too, has no password.
+/// Where a server and a database on it are, and how to connect to them. Its `Debug` output, too,
+/// has no password.
 #[derive(Debug, Clone)]
 pub(crate) struct ServerUrl {
     pub(super) config: Box<Config>,
@@ -257,8 +263,8 @@ impl fmt::Display for ServerUrl {
 }
 
 impl ServerUrl {
-    /// Whether a text is meant as the address of a database, also in a form that other programs take. It may contain a
-    /// password, so it is neither shown nor taken for a path.
+    /// Whether a text is meant as the address of a database, also in a form that other programs
+    /// take. It may contain a password, so it is neither shown nor taken for a path.
     pub(crate) fn is_meant(text: &str) -> bool {
         let plain: String = text.to_lowercase().split_whitespace().collect();
         let (first, _) = plain.split_once('/').unwrap_or((&plain, ""));
@@ -274,7 +280,8 @@ impl ServerUrl {
     /// Reads an address.
     ///
     /// # Errors
-    /// Exit code 2: it cannot be read. The message has nothing of it, as that could be a part of the password.
+    /// Exit code 2: it cannot be read. The message has nothing of it, as that could be a part of
+    /// the password.
     pub(crate) fn parse(text: &str) -> Result<Self> {
         let wrong = || {
             Error::usage("cannot read the address of the ledger's server")
@@ -295,7 +302,8 @@ impl ServerUrl {
                 ("sslrootcert", file) => authorities = Some(file),
                 (name, _) => {
                     others.push(setting);
-                    // These tell one ledger from another. Another name may be the password's, however it is encoded.
+                    // These tell one ledger from another. Another name may be the password's,
+                    // however it is encoded.
                     if ["host", "port", "user", "dbname", "options"].contains(&name) {
                         harmless.push(setting);
                     }
@@ -341,8 +349,9 @@ impl ServerUrl {
         user.or_else(|| env::var("USER").ok())
     }
 
-    /// The configuration with the password of the address, of `PGPASSWORD`, or of the file that `PGPASSFILE` names, by default
-    /// `~/.pgpass`. Such a file counts only if nobody else can read it.
+    /// The configuration with the password of the address, of `PGPASSWORD`, or of the file that
+    /// `PGPASSFILE` names, by default `~/.pgpass`. Such a file counts only if nobody else can read
+    /// it.
     pub(super) fn with_password(&self) -> Config {
         let mut config = Config::clone(&self.config);
         if config.get_password().is_none() {
@@ -364,7 +373,8 @@ impl ServerUrl {
     }
 }
 
-/// The password of the first line of a `.pgpass` about this server: `host:port:database:user:password`.
+/// The password of the first line of a `.pgpass` about this server:
+/// `host:port:database:user:password`.
 fn find_password(text: &str, config: &Config, system_user: Option<&str>) -> Option<String> {
     let host = match config.get_hosts().first()? {
         Host::Tcp(host) => host.clone(),
@@ -398,7 +408,8 @@ fn fields(line: &str) -> Vec<String> {
     fields
 }
 
-/// The text, cut where a password in front of a host or a key in a query could follow. A run refuses addresses with either.
+/// The text, cut where a password in front of a host or a key in a query could follow. A run
+/// refuses addresses with either.
 pub(crate) fn without_secrets(value: &str) -> String {
     match value.split_once("://") {
         Some((scheme, rest)) if rest.contains(['@', '?', '#', ';']) => format!("{scheme}://…"),
@@ -408,7 +419,6 @@ pub(crate) fn without_secrets(value: &str) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

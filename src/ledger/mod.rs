@@ -1,11 +1,12 @@
 //! Every paid answer, durable: no request is paid for twice.
 //!
-//! A ledger is a database of answers by request: a SQLite file, one for each user unless another one is named, or tables on a
-//! PostgreSQL server. A run opens it ([`OpenLedger`]), looks up what is stored ([`Lookup`]), starts with it
-//! ([`RunningLedger`]), claims requests before it calls for them, and makes new answers durable ([`LedgerWriter`]). Without a
-//! ledger, the writer remembers the latest answers in memory. Without a run, [`preview()`] shows what a run would find, and
-//! [`LedgerAdmin`] removes answers. A ledger must not know files of users or calls, and stores nothing about a person that can
-//! be read without that person's request.
+//! A ledger is a database of answers by request: a SQLite file, one for each user unless another
+//! one is named, or tables on a PostgreSQL server. A run opens it ([`OpenLedger`]), looks up what
+//! is stored ([`Lookup`]), starts with it ([`RunningLedger`]), claims requests before it calls for
+//! them, and makes new answers durable ([`LedgerWriter`]). Without a ledger, the writer remembers
+//! the latest answers in memory. Without a run, [`preview()`] shows what a run would find, and
+//! [`LedgerAdmin`] removes answers. A ledger must not know files of users or calls, and stores
+//! nothing about a person that can be read without that person's request.
 
 mod accounts;
 mod admin;

@@ -70,8 +70,9 @@ impl OpenLedger {
     /// Opens the ledger, and makes it if there is none.
     ///
     /// # Errors
-    /// Exit code 75: another program holds it, or another host has a run to the same path. Exit code 2: it is not a ledger, of
-    /// another version, damaged, or cannot be made. Exit code 3: the disk is full, or its server cannot be reached.
+    /// Exit code 75: another program holds it, or another host has a run to the same path. Exit
+    /// code 2: it is not a ledger, of another version, damaged, or cannot be made. Exit code 3:
+    /// the disk is full, or its server cannot be reached.
     pub(crate) fn open(settings: &LedgerSettings) -> Result<Self> {
         let purpose = Purpose::Run {
             in_flight: settings.in_flight,
@@ -85,11 +86,12 @@ impl OpenLedger {
         Ok(ledger)
     }
 
-    /// Opens a ledger, and reads what a run of these settings finds. If a run starts, its account is added if it is missing.
-    /// `None` if there is no ledger, and this purpose makes none.
+    /// Opens a ledger, and reads what a run of these settings finds. If a run starts, its account
+    /// is added if it is missing. `None` if there is no ledger, and this purpose makes none.
     ///
     /// # Errors
-    /// It cannot be read or written. Exit code 2: it has answers of several accounts, and none was named.
+    /// It cannot be read or written. Exit code 2: it has answers of several accounts, and none was
+    /// named.
     fn find(settings: &LedgerSettings, purpose: Purpose<'_>) -> Result<Option<Self>> {
         let location = &settings.location;
         let is_server = matches!(location, LedgerLocation::Server(_));
@@ -114,16 +116,16 @@ impl OpenLedger {
             None => accounts::only_hasher(&accounts, location)?,
         };
         let is_asking = |it: &StoredAccount| it.hasher.account() == hasher.account();
-        let own = accounts.iter().position(is_asking);
-        let own = own.map(|index| accounts.remove(index));
-        let id = match (&own, &settings.account) {
-            (Some(own), _) => own.id,
+        let asking = accounts.iter().position(is_asking);
+        let asking = asking.map(|index| accounts.remove(index));
+        let id = match (&asking, &settings.account) {
+            (Some(account), _) => account.id,
             (None, Some(account)) if matches!(purpose, Purpose::Run { .. }) => {
                 StoredAccount::add(database, &account.endpoint, &hasher).map_err(cannot)?
             }
             (None, _) => 0,
         };
-        let answers = own.as_ref().map_or(0, |account| account.answers);
+        let answers = asking.as_ref().map_or(0, |account| account.answers);
         let others = accounts.into_iter();
         let others = others.filter(|other| answers == 0 && other.answers > 0);
         // A file is used by one host only.
@@ -134,10 +136,12 @@ impl OpenLedger {
         };
         let run = RunRecord::read(database, &secret, settings, id, host_id).map_err(cannot)?;
         let now = from_millis(run.now());
-        let limit = own.as_ref().and_then(|account| account.limit);
+        let limit = asking.as_ref().and_then(|account| account.limit);
         let facts = LedgerFacts {
             existed,
-            endpoint: own.filter(|_| answers > 0).map(|account| account.address),
+            endpoint: asking
+                .filter(|_| answers > 0)
+                .map(|account| account.address),
             hasher,
             answers,
             has_usable: answers > 0 && run.has_recent,
@@ -157,7 +161,8 @@ impl OpenLedger {
         &self.facts.run.settings.location
     }
 
-    /// How a file relates to the run that this one continues, over this input; `None` is an input without a path.
+    /// How a file relates to the run that this one continues, over this input; `None` is an input
+    /// without a path.
     ///
     /// # Errors
     /// Exit code 2: the ledger cannot be read.
@@ -180,7 +185,8 @@ impl OpenLedger {
         Ok(Lookup::new(database, &self.facts))
     }
 
-    /// Starts the run, when everything else is ready: the run is recorded now, and its answers can be written.
+    /// Starts the run, when everything else is ready: the run is recorded now, and its answers can
+    /// be written.
     ///
     /// # Errors
     /// Exit code 2 or 3: the ledger cannot be written, or a thread cannot be started.
@@ -204,7 +210,8 @@ impl OpenLedger {
     }
 }
 
-/// Why a run cannot start: a run to the same path has a lease that lasts, and no lock here keeps the two apart.
+/// Why a run cannot start: a run to the same path has a lease that lasts, and no lock here keeps
+/// the two apart.
 fn on_another_host() -> Error {
     Error::busy("another host runs the same command, or a run to an output of the same path")
         .hint("give it another path; after a kill there, run this again a minute later")
@@ -224,11 +231,13 @@ impl RunningLedger {
         self.settings.location.path()
     }
 
-    /// Exchanges the pace that the runs of the account share: takes what this run has observed and returns what is allowed, both as
-    /// JSON, and waits for a server that does not answer. `None` for a ledger in a file, which only one host uses.
+    /// Exchanges the pace that the runs of the account share: takes what this run has observed and
+    /// returns what is allowed, both as JSON, and waits for a server that does not answer. `None`
+    /// for a ledger in a file, which only one host uses.
     ///
     /// # Errors
-    /// Exit code 2: the server's address cannot be used, or it refuses. Exit code 3: it does not answer for too long.
+    /// Exit code 2: the server's address cannot be used, or it refuses. Exit code 3: it does not
+    /// answer for too long.
     pub(crate) fn pace_exchange(
         &self,
     ) -> Result<Option<impl FnMut(&str) -> Result<String> + Send + use<>>> {
@@ -248,8 +257,8 @@ impl RunningLedger {
         Ok(database.map(exchange))
     }
 
-    /// What records how a run over an input is about to leave its files. If it fails, the same command will refuse to replace them.
-    /// That is better than failing the run.
+    /// What records how a run over an input is about to leave its files. If it fails, the same
+    /// command will refuse to replace them. That is better than failing the run.
     pub(crate) fn recorder(&self) -> impl Fn(&[(PathBuf, Metadata)], Option<&Path>) + use<> {
         let (settings, secret) = (self.settings.clone(), self.secret);
         move |files, input| {
@@ -272,14 +281,14 @@ impl RunningLedger {
         file.is_some_and(sqlite_file::is_damaged)
     }
 
-    /// Waits until everything is durable, once its writer is dropped. `false` if that takes longer than this, on a disk that may
-    /// hang.
+    /// Waits until everything is durable, once its writer is dropped. `false` if that takes longer
+    /// than this, on a disk that may hang.
     pub(crate) fn wait_until_stored(&self, longest: Duration) -> bool {
         self.thread.drained.recv_timeout(longest) != Err(RecvTimeoutError::Timeout)
     }
 
-    /// Has it recorded how the run has ended, when all its files are written. If the run is killed before, the same command
-    /// continues it.
+    /// Has it recorded how the run has ended, when all its files are written. If the run is killed
+    /// before, the same command continues it.
     pub(crate) fn finish(self, longest: Duration) {
         // If the thread is gone, so is its database.
         let _ = self.thread.files_are_written.send(());
@@ -288,8 +297,8 @@ impl RunningLedger {
     }
 }
 
-/// Looks at a ledger as a run that starts now would, beside runs that use it, and without changing anything. `None` if there is
-/// no ledger, which the first run would make.
+/// Looks at a ledger as a run that starts now would, beside runs that use it, and without changing
+/// anything. `None` if there is no ledger, which the first run would make.
 ///
 /// # Errors
 /// Exit code 2: it cannot be used, or has answers of several accounts and none was named.
@@ -309,7 +318,8 @@ pub(crate) struct Lookup {
 }
 
 impl Lookup {
-    /// Look-ups in no ledger, or in one that the first run will make. What a run has paid for itself is found when it is claimed.
+    /// Look-ups in no ledger, or in one that the first run will make. What a run has paid for
+    /// itself is found when it is claimed.
     pub(crate) fn without_ledger() -> Self {
         Self {
             hasher: RequestHasher::of_pass(),

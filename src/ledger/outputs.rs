@@ -1,11 +1,13 @@
-//! The output of a run: the lock by which one run alone writes it, and how a run left it, so that only that is replaced without
-//! `--overwrite` when the same command continues.
+//! The output of a run: the lock by which one run alone writes it, and how a run left it, so that
+//! only that is replaced without `--overwrite` when the same command continues.
 //!
-//! The kernel holds the lock: a process that dies leaves none behind. It is on a file of its own, which names its holder: another
-//! run that finds it taken can then say which process has it, since when, and on which machine, as several may share a disk.
+//! The kernel holds the lock: a process that dies leaves none behind. It is on a file of its own,
+//! which names its holder: another run that finds it taken can then say which process has it,
+//! since when, and on which machine, as several may share a disk.
 //!
-//! A file is recorded as a keyed hash of its path, its size and when it was last modified; the run as a keyed hash of its input's
-//! path. The input's content is not recorded: it may be edited, sorted or grow.
+//! A file is recorded as a keyed hash of its path, its size and when it was last modified; the run
+//! as a keyed hash of its input's path. The input's content is not recorded: it may be edited,
+//! sorted or grow.
 
 use std::fs::{self, File, Metadata, TryLockError};
 use std::io::{self, Read, Write};
@@ -48,8 +50,8 @@ impl OutputLock {
             let file = own_file::append(&path, own_file::OWNER, false).map_err(cannot)?;
             let locked = file.try_lock();
             let mut other = String::new();
-            // A run that has just taken the lock may not have written its name yet, and a power cut may leave bytes of zero in
-            // its place.
+            // A run that has just taken the lock may not have written its name yet, and a power
+            // cut may leave bytes of zero in its place.
             let read = (&file).take(MAX_HOLDER_BYTES).read_to_string(&mut other);
             let other = other.trim_matches(|c: char| c == '\0' || c.is_whitespace());
             if let Err(TryLockError::WouldBlock) = locked {
@@ -64,7 +66,8 @@ impl OutputLock {
             if read.is_err() || !is_holder(other) {
                 return Err(cannot(io::Error::other(NotOurs::CONTENT)));
             }
-            // The run that held it may have removed the file after it was opened here and before it was locked.
+            // The run that held it may have removed the file after it was opened here and before
+            // it was locked.
             let locked = file.metadata().map_err(cannot)?;
             if FileId::at(&path) != Some(FileId::of(&locked)) {
                 continue;
@@ -99,8 +102,8 @@ fn cannot_lock(path: &Path, error: io::Error) -> Error {
 
 impl Drop for OutputLock {
     fn drop(&mut self) {
-        // The lock itself ends when the file is closed, after this. A name that stays behind is harmless: it is the
-        // kernel's lock that counts.
+        // The lock itself ends when the file is closed, after this. A name that stays behind is
+        // harmless: it is the kernel's lock that counts.
         let _ = fs::remove_file(&self.path);
     }
 }
@@ -129,8 +132,8 @@ fn host() -> Option<String> {
     (!name.is_empty()).then(|| name.to_owned())
 }
 
-/// A hash of the host and of the identity of the output's directory. Between runs with the same one, the output's lock keeps two
-/// from writing it.
+/// A hash of the host and of the identity of the output's directory. Between runs with the same
+/// one, the output's lock keeps two from writing it.
 pub(super) fn host_id(secret: &[u8; 32], output: Option<&Path>) -> String {
     let id = (host(), output.map(directory_of).and_then(FileId::at));
     hex(&hash_of_path(secret, Path::new(&format!("/{id:?}"))))
@@ -181,9 +184,9 @@ pub(super) fn find(
     Ok(found)
 }
 
-/// Records how a run over this input is about to leave files. Of earlier records, the state that each file is in now stays: the run
-/// may be killed before the new file has its name. On a file system without times of changes, nothing is recorded, and the next
-/// run needs `--overwrite`.
+/// Records how a run over this input is about to leave files. Of earlier records, the state that
+/// each file is in now stays: the run may be killed before the new file has its name. On a file
+/// system without times of changes, nothing is recorded, and the next run needs `--overwrite`.
 ///
 /// # Errors
 /// It cannot be written.
@@ -222,14 +225,13 @@ pub(super) fn hash(secret: &[u8; 32], path: Option<&Path>) -> PathHash {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_lock_names_its_holder_and_ends_with_it() {
-        let place = tempfile::tempdir().unwrap();
-        let output = place.path().join("o");
+        let directory = tempfile::tempdir().unwrap();
+        let output = directory.path().join("o");
         let lock = OutputLock::take(&output).unwrap();
         let refused = OutputLock::take(&output).unwrap_err();
         assert_eq!(refused.exit().code(), 75);
@@ -242,7 +244,7 @@ mod tests {
         );
         drop(lock);
         drop(OutputLock::take(&output).unwrap());
-        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
     }
 
     #[test]

@@ -1,7 +1,9 @@
--- The pace that the runs of an account share. Each of these peers asks about ten times a second what it may do, and reports what it
--- has observed. Only the program knows what the value and the tallies mean. Times are seconds since the row began.
+-- The pace that the runs of an account share. Each of these peers asks about ten times a second
+-- what it may do, and reports what it has observed. Only the program knows what the value and the
+-- tallies mean. Times are seconds since the row began.
 --
--- The table is not logged, so that asking needs no sync. After a crash of the server it is empty, and the pace starts again.
+-- The table is not logged, so that asking needs no sync. After a crash of the server it is empty,
+-- and the pace starts again.
 CREATE UNLOGGED TABLE pace (
     account BIGINT PRIMARY KEY,
     -- When the row began, and when a peer last asked, in seconds since 1970.
@@ -17,7 +19,8 @@ CREATE UNLOGGED TABLE pace (
     is_alone BOOLEAN NOT NULL DEFAULT false,
     due DOUBLE PRECISION NOT NULL DEFAULT 0,
     cut_at DOUBLE PRECISION NOT NULL DEFAULT 0,
-    -- What peers have observed since one was last asked for a step, and whether the next step is urgent.
+    -- What peers have observed since one was last asked for a step, and whether the next step is
+    -- urgent.
     tallies JSON[] NOT NULL DEFAULT '{}',
     is_urgent BOOLEAN NOT NULL DEFAULT false,
     -- Until then no other peer is asked for a step, and no call is granted.
@@ -28,10 +31,12 @@ CREATE UNLOGGED TABLE pace (
     single_at DOUBLE PRECISION NOT NULL DEFAULT 0,
     -- When each peer last had something to call for, and how many calls it has in flight.
     workers JSONB NOT NULL DEFAULT '{}'
--- The whole row changes with each question, and with room beside it its new version stays on the same page.
+-- The whole row changes with each question, and with room beside it its new version stays on the
+-- same page.
 ) WITH (fillfactor = 10);
 
--- Reports and asks together; `pace/shared.rs` defines the question and the reply. Tests set the time.
+-- Reports and asks together; `pace/shared.rs` defines the question and the reply. Tests set the
+-- time.
 CREATE FUNCTION ask_pace(of_account BIGINT, ask JSON, at_test DOUBLE PRECISION DEFAULT NULL) RETURNS JSON
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -86,7 +91,8 @@ BEGIN
     IF json_typeof(ask -> 'tally') = 'array' THEN
         IF (ask ->> 'holds')::BOOLEAN AND r.held_until <= now
             AND (ask -> 'tally' ->> 0)::DOUBLE PRECISION >= r.cut_at THEN
-            -- A call was refused: no call is granted before the next step, or for 0.3 s if none comes.
+            -- A call was refused: no call is granted before the next step, or for 0.3 s if none
+            -- comes.
             r.held_until := now + 0.3;
         END IF;
         r.tallies := r.tallies || (ask -> 'tally');
@@ -110,7 +116,8 @@ BEGIN
                 calls := 1;
             END IF;
         ELSE
-            -- Calls that nobody asked for can be granted later, within the time in which every peer asks.
+            -- Calls that nobody asked for can be granted later, within the time in which every
+            -- peer asks.
             first := greatest(r.next_at, now - 0.13, r.until);
             IF first <= now THEN
                 calls := least(wants, floor((now - first) * r.rate) + 1);

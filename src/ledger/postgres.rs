@@ -1,20 +1,23 @@
-//! A ledger on a PostgreSQL server: the same tables as in a file, in the schema that the URL's `search_path` names, else in the
-//! user's default one; and the connection to the server.
+//! A ledger on a PostgreSQL server: the same tables as in a file, in the schema that the URL's
+//! `search_path` names, else in the user's default one; and the connection to the server.
 //!
-//! - **One writer at a time.** Every transaction that writes first takes a lock on `meta`, as writers of a file do. So runs on
-//!   many machines cannot deadlock, and whether a lease has ended is decided in one order. The lock is held for some round trips
-//!   and one sync; while a run waits for it, its next group gathers.
+//! - **One writer at a time.** Every transaction that writes first takes a lock on `meta`, as
+//!   writers of a file do. So runs on many machines cannot deadlock, and whether a lease has ended
+//!   is decided in one order. The lock is held for some round trips and one sync; while a run
+//!   waits for it, its next group gathers.
 //! - **One clock.** Ages and leases go by the server's clock.
-//! - **The server's index** in place of the one in memory: one query finds the answers to all requests of a batch.
-//! - **The secret is in `meta`**, as in a file: somebody who may read the database and has a person's request can read that
-//!   person's answer.
+//! - **The server's index** in place of the one in memory: one query finds the answers to all
+//!   requests of a batch.
+//! - **The secret is in `meta`**, as in a file: somebody who may read the database and has a
+//!   person's request can read that person's answer.
 //!
-//! A run waits for a server that is away (it restarts, has no connection left, became a read-only copy, does not answer in time,
-//! or another program holds the tables), as long as [`ServerWait`] says.
+//! A run waits for a server that is away (it restarts, has no connection left, became a read-only
+//! copy, does not answer in time, or another program holds the tables), as long as [`ServerWait`]
+//! says.
 //!
-//! A program uses one connection to a server, as servers have few: while it writes a group, its look-ups wait. With more
-//! connections, runs were not faster. The connection blocks, and must not be used on a thread that drives an asynchronous
-//! runtime.
+//! A program uses one connection to a server, as servers have few: while it writes a group, its
+//! look-ups wait. With more connections, runs were not faster. The connection blocks, and must not
+//! be used on a thread that drives an asynchronous runtime.
 
 use std::error::Error as _;
 use std::io;
@@ -48,9 +51,10 @@ use crate::base::redact::Hidden;
 use crate::base::text::{printable, shown};
 use crate::base::threads::lock;
 
-/// Starts a transaction that writes, alone. What is acknowledged is durable, whatever the server's default is: also claims, as
-/// the runs that hold them outlive the server. A program that is suspended within it holds the others up for this long. If another
-/// program holds the tables for longer, the server says so before [`STATEMENT_TIMEOUT`]. All settings end with the transaction:
+/// Starts a transaction that writes, alone. What is acknowledged is durable, whatever the server's
+/// default is: also claims, as the runs that hold them outlive the server. A program that is
+/// suspended within it holds the others up for this long. If another program holds the tables for
+/// longer, the server says so before [`STATEMENT_TIMEOUT`]. All settings end with the transaction:
 /// behind a pool of connections, the next one may use another connection.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED;
     SET LOCAL lock_timeout = '15s';
@@ -63,7 +67,8 @@ const STATEMENT_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long other commands wait for it: they may count, copy or rewrite all answers.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(3_600);
 
-/// The first pause between attempts to reach a server that is away. Each is twice as long as the one before, up to the longest.
+/// The first pause between attempts to reach a server that is away. Each is twice as long as the
+/// one before, up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
@@ -108,7 +113,8 @@ struct PostgresLedger {
 /// Makes the tables of a ledger if there are none. True if there were none.
 ///
 /// # Errors
-/// Exit code 2: they cannot be made, or are of another version. Exit code 3: the server cannot be reached.
+/// Exit code 2: they cannot be made, or are of another version. Exit code 3: the server cannot be
+/// reached.
 pub(super) fn init(url: &ServerUrl) -> RunResult<bool> {
     let mut ledger = PostgresLedger::new(url, Purpose::Copy);
     let id = "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY";
@@ -165,7 +171,8 @@ impl PostgresLedger {
         }
     }
 
-    /// Does `work` while nobody else in this process uses the connection, and again while the server is waited for.
+    /// Does `work` while nobody else in this process uses the connection, and again while the
+    /// server is waited for.
     fn in_turn<T>(
         &mut self,
         mut work: impl FnMut(&mut Self) -> Result<T, DbFault>,
@@ -196,8 +203,8 @@ impl PostgresLedger {
         }
     }
 
-    /// Does `work` over the connection that is open, or a new one. After a fault it is closed: the server rolls back what was not
-    /// committed.
+    /// Does `work` over the connection that is open, or a new one. After a fault it is closed: the
+    /// server rolls back what was not committed.
     fn attempt<T>(
         &mut self,
         work: &mut impl FnMut(&mut Self) -> Result<T, DbFault>,
@@ -364,8 +371,9 @@ impl From<Error> for DbFault {
                 ("25006", _) => Self::new(DbFaultKind::ReadOnly, words),
                 // The message has the value that is wrong.
                 (_, "22") => Self::new(DbFaultKind::Refused, format!("SQLSTATE {state}")),
-                // Connections, transactions that are not possible now, deadlocks, resources such as a full disk, objects in use,
-                // operators, the system, and the server's own failures.
+                // Connections, transactions that are not possible now, deadlocks, resources such
+                // as a full disk, objects in use, operators, the system, and the server's own
+                // failures.
                 (_, "08" | "25" | "40" | "53" | "55" | "57" | "58" | "XX") => {
                     Self::new(DbFaultKind::Away, words)
                 }
@@ -424,8 +432,8 @@ impl Connection {
     }
 }
 
-/// Waits for an answer. A server that gives none in time, or something on the way to it that hangs, is away: whether it has done
-/// anything is not known, as after a connection that broke.
+/// Waits for an answer. A server that gives none in time, or something on the way to it that
+/// hangs, is away: whether it has done anything is not known, as after a connection that broke.
 fn wait<T>(
     runtime: &Runtime,
     longest: Duration,
@@ -439,7 +447,8 @@ fn wait<T>(
     Ok(answered.map_err(none)??)
 }
 
-/// The fault, without the server's words if these repeat the password: some servers get it in plain text.
+/// The fault, without the server's words if these repeat the password: some servers get it in
+/// plain text.
 fn without_password(fault: DbFault, password: &[u8]) -> DbFault {
     let mut hidden = Hidden::default();
     hidden.add_key(&String::from_utf8_lossy(password));
@@ -450,7 +459,8 @@ fn without_password(fault: DbFault, password: &[u8]) -> DbFault {
     fault
 }
 
-/// How connections are encrypted: with servers whose certificate comes from the system's authorities, or from one in this file.
+/// How connections are encrypted: with servers whose certificate comes from the system's
+/// authorities, or from one in this file.
 fn tls(authorities: Option<&Path>) -> Result<MakeRustlsConnect, DbFault> {
     let cannot = |error: rustls::Error| DbFault::new(DbFaultKind::Refused, error.to_string());
     let provider = Arc::new(rustls::crypto::ring::default_provider());

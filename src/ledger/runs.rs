@@ -1,8 +1,9 @@
-//! A run in a ledger: what it asks of the ledger, its record, by which the same command continues it, what it stores, and how it
-//! claims requests.
+//! A run in a ledger: what it asks of the ledger, its record, by which the same command continues
+//! it, what it stores, and how it claims requests.
 //!
-//! A run is recognised by its output. It keeps the moment from which on answers are recent enough: so a run that is continued
-//! gives what it would have given without the stop, and a run that asks for every row again does not start over.
+//! A run is recognised by its output. It keeps the moment from which on answers are recent enough:
+//! so a run that is continued gives what it would have given without the stop, and a run that asks
+//! for every row again does not start over.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -26,8 +27,9 @@ use crate::base::numbers::{AGED_DAYS, DAY};
 pub(crate) enum Reuse {
     /// All of them, and failures that were or may have been billed.
     All,
-    /// Those that are not too old when the run first starts. The age from which on an answer is too old is between these two, as
-    /// its request's fingerprint chooses, so that the answers of one night do not all expire in one night.
+    /// Those that are not too old when the run first starts. The age from which on an answer is
+    /// too old is between these two, as its request's fingerprint chooses, so that the answers of
+    /// one night do not all expire in one night.
     Recent {
         /// No answer is too old at this age.
         least: Duration,
@@ -81,7 +83,8 @@ pub(crate) struct LedgerSettings {
     pub(crate) output: Option<PathBuf>,
     /// What it reads; `None` is a stream, or several files.
     pub(crate) input: Option<PathBuf>,
-    /// Who asks. `None`, for a look without a run, is the only account that the ledger has answers of.
+    /// Who asks. `None`, for a look without a run, is the only account that the ledger has answers
+    /// of.
     pub(crate) account: Option<LedgerAccount>,
     /// Reads the bodies of answers.
     pub(crate) read: ReadAnswer,
@@ -124,11 +127,13 @@ pub(super) struct Record {
 pub(super) struct Group {
     /// These become durable. The claims of their requests end.
     pub(super) records: Vec<Record>,
-    /// Then everything is removed that this start of the run has stored about these requests, by fingerprint.
+    /// Then everything is removed that this start of the run has stored about these requests, by
+    /// fingerprint.
     pub(super) distrusted: Vec<i64>,
     /// Requests whose calls have ended with nothing to store.
     pub(super) unanswered: Vec<(RequestKey, Unanswered)>,
-    /// After all that, these are looked up again, and claimed if they have no result. None of them is among the records.
+    /// After all that, these are looked up again, and claimed if they have no result. None of them
+    /// is among the records.
     pub(super) claims: Vec<RequestKey>,
     /// At most this many are claimed, from the first on.
     pub(super) max_claims: usize,
@@ -198,7 +203,8 @@ impl RunRecord {
         let times = first(&times)?;
         let (now, latest) = (times.get::<i64>(0)?, times.get::<Option<i64>>(1)?);
         let started = match (reuse, latest) {
-            // A clock that was ahead may have dated answers later: the run asks for these again, too.
+            // A clock that was ahead may have dated answers later: the run asks for these again,
+            // too.
             (Reuse::Nothing | Reuse::Retry, Some(latest)) => {
                 i64::max(now, latest.saturating_add(1))
             }
@@ -250,8 +256,9 @@ impl RunRecord {
         Ok(run)
     }
 
-    /// Takes over what an earlier run to the output has recorded: its input, which answers it uses, its first start, the rows
-    /// without a verdict if it has ended, its calls and what they cost, and whether its lease lasts elsewhere.
+    /// Takes over what an earlier run to the output has recorded: its input, which answers it
+    /// uses, its first start, the rows without a verdict if it has ended, its calls and what they
+    /// cost, and whether its lease lasts elsewhere.
     fn adopt_previous_run(&mut self, database: &mut dyn Database) -> Result<(), DbFault> {
         let lasts = lease_lasts(database.dialect().now);
         let query = format!(
@@ -302,7 +309,8 @@ impl RunRecord {
         now_millis().saturating_add(self.clock_ahead)
     }
 
-    /// Records that the run is under way. What earlier starts of it have claimed is abandoned. `false` if its lease lasts elsewhere.
+    /// Records that the run is under way. What earlier starts of it have claimed is abandoned.
+    /// `false` if its lease lasts elsewhere.
     pub(super) fn start(&mut self, database: &mut dyn Database) -> Result<bool, DbFault> {
         let now = database.dialect().now;
         let insert = format!(
@@ -334,7 +342,8 @@ impl RunRecord {
         duration_millis(self.settings.longest_call).saturating_add(LEASE_SLACK_MS)
     }
 
-    /// The calls of all starts of the run if this one has made so many, and what they cost: `None` if the price is not known.
+    /// The calls of all starts of the run if this one has made so many, and what they cost: `None`
+    /// if the price is not known.
     fn calls_and_cost(&self, calls: u64) -> (u64, Option<String>) {
         let (spending, price) = (&self.spending, self.settings.price);
         let cost = spending.cost_of_earlier(price) + price.of(calls);
@@ -344,11 +353,13 @@ impl RunRecord {
         (spending.earlier.saturating_add(calls), cost)
     }
 
-    /// Renews the lease, stores what became of requests, and claims others: the results of the claims, in their order. A group
-    /// without records need not be durable: a claim is worth nothing after a power cut.
+    /// Renews the lease, stores what became of requests, and claims others: the results of the
+    /// claims, in their order. A group without records need not be durable: a claim is worth
+    /// nothing after a power cut.
     ///
     /// # Errors
-    /// The ledger cannot be written, the run was removed from it, or another start has taken it over.
+    /// The ledger cannot be written, the run was removed from it, or another start has taken it
+    /// over.
     pub(super) fn store(
         &mut self,
         database: &mut dyn Database,
@@ -409,7 +420,8 @@ impl RunRecord {
         Ok(results)
     }
 
-    /// Encrypts what became of a request, with a nonce that this start uses once: its number and a count.
+    /// Encrypts what became of a request, with a nonce that this start uses once: its number and a
+    /// count.
     fn seal(&mut self, record: &Record) -> Option<Stored> {
         let Record { key, result, at } = record;
         let mut nonce = SealNonce::default();
@@ -425,8 +437,9 @@ impl RunRecord {
         result.seal(key, nonce, at, self.settings.price)
     }
 
-    /// Does `work` in a transaction, which renews the lease. If the end of the transaction is lost with the connection, it is
-    /// repeated, unless it was committed after all: nothing is counted twice.
+    /// Does `work` in a transaction, which renews the lease. If the end of the transaction is lost
+    /// with the connection, it is repeated, unless it was committed after all: nothing is counted
+    /// twice.
     fn transaction(
         &self,
         database: &mut dyn Database,
@@ -447,9 +460,10 @@ impl RunRecord {
         })
     }
 
-    /// Stores how many calls this start has made, now with these answers, and has the lease last for this many milliseconds from
-    /// now. A budget that is set later counts what was spent without one. The last bit of the lease's end changes each time, so
-    /// that [`Self::transaction`] recognises it.
+    /// Stores how many calls this start has made, now with these answers, and has the lease last
+    /// for this many milliseconds from now. A budget that is set later counts what was spent
+    /// without one. The last bit of the lease's end changes each time, so that
+    /// [`Self::transaction`] recognises it.
     ///
     /// # Errors
     /// Another start has taken the run over, or it was removed.
@@ -481,9 +495,10 @@ impl RunRecord {
         })
     }
 
-    /// No more calls come: all claims and the lease end. How the run has ended is not recorded yet, so that a run that is killed
-    /// before its files are written is one to continue. If this fails, others find out when the lease ends, and what the run had
-    /// claimed counts as abandoned.
+    /// No more calls come: all claims and the lease end. How the run has ended is not recorded
+    /// yet, so that a run that is killed before its files are written is one to continue. If this
+    /// fails, others find out when the lease ends, and what the run had claimed counts as
+    /// abandoned.
     pub(super) fn leave(
         &self,
         database: &mut dyn Database,
@@ -500,8 +515,9 @@ impl RunRecord {
         });
     }
 
-    /// Records how the run has ended, once its files are written. If this fails, the next run to the same output takes itself for
-    /// this one and continues it. That is not worth failing for when every row is written.
+    /// Records how the run has ended, once its files are written. If this fails, the next run to
+    /// the same output takes itself for this one and continues it. That is not worth failing for
+    /// when every row is written.
     pub(super) fn end(&self, database: &mut dyn Database, end: RunEnd) {
         let id = self.id;
         let _ = match end {

@@ -1,12 +1,14 @@
 //! A ledger in a file: how answers are stored there, and how they are found again.
 //!
-//! Answers are appended; their fingerprints come in no order. Inserting each into a large table when it arrives would rewrite a
-//! page for each answer. So the index of the latest ones is in memory until there are many, and is then merged into a table in
-//! sorted slices: many entries that are next to each other there rewrite few pages. What is not merged yet is read back when a
+//! Answers are appended; their fingerprints come in no order. Inserting each into a large table
+//! when it arrives would rewrite a page for each answer. So the index of the latest ones is in
+//! memory until there are many, and is then merged into a table in sorted slices: many entries
+//! that are next to each other there rewrite few pages. What is not merged yet is read back when a
 //! ledger is opened.
 //!
-//! A file that is scored again has its rows nearly in the order in which its answers arrived. So after a hit the answers that
-//! follow it are read together, and the next requests are looked for among them first, without an index.
+//! A file that is scored again has its rows nearly in the order in which its answers arrived. So
+//! after a hit the answers that follow it are read together, and the next requests are looked for
+//! among them first, without an index.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
@@ -29,26 +31,28 @@ use crate::base::error::Result as RunResult;
 use crate::base::own_file::{self, FileId, with_suffix};
 use crate::base::threads::lock;
 
-/// Retries after the disk filled up and the reserve was released: the run's own output may have taken it in this moment, and
-/// gives it back when its rows do not fit either.
+/// Retries after the disk filled up and the reserve was released: the run's own output may have
+/// taken it in this moment, and gives it back when its rows do not fit either.
 const MAX_SPACE_RETRIES: u32 = 200;
 
 /// A file up to this size is checked completely when it is opened, which takes a tenth of a second.
 const FULL_CHECK_BYTES: u64 = 64 * 1024 * 1024;
 
-/// From this many answers in memory on, they are merged into the table, while as many more may arrive. With twice as many, merges
-/// write a third less, for 5 MiB more.
+/// From this many answers in memory on, they are merged into the table, while as many more may
+/// arrive. With twice as many, merges write a third less, for 5 MiB more.
 const MAX_TAIL: usize = if cfg!(test) { 1_000 } else { 200_000 };
-/// How many are merged with each commit: with 48 answers a commit, all are merged long before the same number has arrived.
+/// How many are merged with each commit: with 48 answers a commit, all are merged long before the
+/// same number has arrived.
 const MERGED_PER_COMMIT: usize = if cfg!(test) { 50 } else { 500 };
 
-/// How many answers are read together. Calls end in another order than they start, shifted by about the number in flight.
+/// How many answers are read together. Calls end in another order than they start, shifted by
+/// about the number in flight.
 const READ_AHEAD: i64 = 512;
 
 /// A ledger in a file.
 struct SqliteLedger {
-    /// The space for answers to calls in flight on a full disk. It is given back before the connection is closed, which merges
-    /// the log into the file.
+    /// The space for answers to calls in flight on a full disk. It is given back before the
+    /// connection is closed, which merges the log into the file.
     reserve: Option<SpaceReserve>,
     connection: Connection,
     /// Its real path.
@@ -78,8 +82,8 @@ impl Drop for SqliteLedger {
     }
 }
 
-/// A new file. Dropped, it is removed with the files beside it, which SQLite leaves there if a full disk keeps it from merging
-/// the log.
+/// A new file. Dropped, it is removed with the files beside it, which SQLite leaves there if a
+/// full disk keeps it from merging the log.
 struct NewFile(PathBuf);
 
 impl Drop for NewFile {
@@ -137,8 +141,8 @@ impl SqliteLedger {
         }
     }
 
-    /// Does `work` in a transaction that takes the write lock when it starts: one that reads first could find the ledger changed
-    /// when it writes.
+    /// Does `work` in a transaction that takes the write lock when it starts: one that reads first
+    /// could find the ledger changed when it writes.
     fn try_transaction(&mut self, durable: bool, work: &mut Work<'_>) -> Result<(), DbFault> {
         // A file without a name accepts everything, and loses it when it is closed.
         if FileId::at(&self.path) != self.id {
@@ -228,7 +232,8 @@ impl Database for SqliteLedger {
                         self.is_full = true;
                     } else if self.is_full && self.space_retries < MAX_SPACE_RETRIES {
                         self.space_retries += 1;
-                        // The content of the log moves to pages that the ledger has already, and the log starts again.
+                        // The content of the log moves to pages that the ledger has already, and
+                        // the log starts again.
                         let checkpoint = "PRAGMA wal_checkpoint(PASSIVE)";
                         let _ = self.connection.execute_batch(checkpoint);
                         pause(RETRY_PAUSE);
@@ -359,7 +364,8 @@ impl Index {
         }
     }
 
-    /// Forgets the answers behind this one: they were not stored after all, and others may get their numbers.
+    /// Forgets the answers behind this one: they were not stored after all, and others may get
+    /// their numbers.
     fn forget_after(&mut self, last: i64) {
         self.keep(|seq| seq <= last);
         self.indexed_up_to = self.indexed_up_to.min(last);
@@ -447,7 +453,8 @@ impl Finder {
         lock(&self.index)
     }
 
-    /// Indexes the answers that any process has stored since the last time, and at first all that are not in the table.
+    /// Indexes the answers that any process has stored since the last time, and at first all that
+    /// are not in the table.
     fn catch_up(&self, connection: &Connection) -> rusqlite::Result<()> {
         let (merged, replaced) = connection
             .prepare_cached("SELECT up_to, replaced_up_to FROM merged")?
@@ -483,7 +490,8 @@ impl Finder {
         )?;
         let found = scope.judge(key, || {
             for seq in seqs.by_ref() {
-                // It was discarded, or another connection has just stored it and this one may not see it yet.
+                // It was discarded, or another connection has just stored it and this one may not
+                // see it yet.
                 if let Some(stored) = load.query_row([seq], stored).optional()? {
                     return Ok(Some(stored));
                 }
@@ -495,7 +503,8 @@ impl Finder {
         Ok(found)
     }
 
-    /// Looks among the answers that were read ahead. Without the index, only an answer that no later one has replaced is right.
+    /// Looks among the answers that were read ahead. Without the index, only an answer that no
+    /// later one has replaced is right.
     fn find_ahead(&self, scope: &Scope, key: &RequestKey) -> Option<LookupResult> {
         let fingerprint = &key.fingerprint();
         let found = self.ahead.get(fingerprint);
@@ -528,7 +537,8 @@ impl Finder {
         Ok(seqs)
     }
 
-    /// An answer was found through the index: if it is near the last one, the answers that follow are read.
+    /// An answer was found through the index: if it is near the last one, the answers that follow
+    /// are read.
     fn read_ahead(&mut self, connection: &Connection, seq: i64) -> rusqlite::Result<()> {
         let is_near = (seq - self.last_found).abs() <= READ_AHEAD;
         self.last_found = seq;
@@ -563,7 +573,6 @@ fn stored(row: &Row<'_>) -> rusqlite::Result<Stored> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

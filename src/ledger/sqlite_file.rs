@@ -1,5 +1,6 @@
-//! The file of a ledger: what may be at its path, connections to it and how each is set up, the space on its disk that is reserved
-//! for the answers to calls in flight, and what SQLite's errors mean. It must not know how answers are stored and found.
+//! The file of a ledger: what may be at its path, connections to it and how each is set up, the
+//! space on its disk that is reserved for the answers to calls in flight, and what SQLite's errors
+//! mean. It must not know how answers are stored and found.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read as _};
@@ -27,33 +28,38 @@ pub(super) const HINT_OTHER_PATH: &str =
 /// The number in the file's head that marks it as a ledger: "rscl".
 const APPLICATION_ID: i32 = 0x7273_636c;
 
-/// How long a run waits for a database that another program has locked. The longest hold is a group of answers.
+/// How long a run waits for a database that another program has locked. The longest hold is a
+/// group of answers.
 const RUN_LOCK_WAIT: Duration = Duration::from_secs(30);
-/// How long a person's command waits. What holds a ledger longer than a group of answers is not a run.
+/// How long a person's command waits. What holds a ledger longer than a group of answers is not a
+/// run.
 const COMMAND_LOCK_WAIT: Duration = Duration::from_secs(5);
 
 /// The pause in which others may release the ledger, or space on its disk.
 pub(super) const RETRY_PAUSE: Duration = Duration::from_millis(10);
 
-/// Memory of a connection, in KiB: the upper levels of the tables of fifty million answers, and what a group of them
-/// changes. Twice as much makes a run 4 MiB larger, and not measurably faster.
+/// Memory of a connection, in KiB: the upper levels of the tables of fifty million answers, and
+/// what a group of them changes. Twice as much makes a run 4 MiB larger, and not measurably
+/// faster.
 const CACHE_KIB: i32 = 2_048;
 /// How many statements a connection keeps parsed: all that are in use during a run.
 const CACHED_STATEMENTS: usize = 32;
 
-/// A page of the database, in bytes. Each group of answers rewrites half a dozen pages for a few bytes in each: with pages of
-/// 4 KiB it writes 1.7 times as much.
+/// A page of the database, in bytes. Each group of answers rewrites half a dozen pages for a few
+/// bytes in each: with pages of 4 KiB it writes 1.7 times as much.
 const PAGE_BYTES: usize = 2_048;
-/// With more pages in its log, SQLite copies them into the database and starts the log again. Above a thousand calls in flight,
-/// this much space may not be enough.
+/// With more pages in its log, SQLite copies them into the database and starts the log again.
+/// Above a thousand calls in flight, this much space may not be enough.
 const LOG_PAGES: usize = 2_000;
-/// Pages that an answer takes if it comes alone: one or two of its own, and some of those that every group changes.
+/// Pages that an answer takes if it comes alone: one or two of its own, and some of those that
+/// every group changes.
 const PAGES_PER_CALL: usize = 4;
 /// Pages that are needed however few calls there are.
 const RESERVED_PAGES: usize = 32;
 
-/// The tables that differ from a server's. Answers are appended, and never changed, except for those that a run discards. Of
-/// `merged`, all answers up to one are in `idx`, and none behind the other has been replaced by a later one.
+/// The tables that differ from a server's. Answers are appended, and never changed, except for
+/// those that a run discards. Of `merged`, all answers up to one are in `idx`, and none behind the
+/// other has been replaced by a later one.
 const SCHEMA: &str = "
     CREATE TABLE answers (seq INTEGER PRIMARY KEY, fp INTEGER NOT NULL, account INTEGER NOT NULL,
         at INTEGER NOT NULL, price INTEGER NOT NULL, sealed BLOB NOT NULL) STRICT;
@@ -195,7 +201,8 @@ pub(super) fn connect(path: &Path, purpose: Purpose<'_>) -> Result<Connection, D
         Purpose::Admin | Purpose::Copy => Duration::ZERO,
         Purpose::Run { .. } | Purpose::SecondConnection(_) => RUN_LOCK_WAIT,
     })?;
-    // What is not a ledger is left as it is: without a log, closing removes only what opening has made.
+    // What is not a ledger is left as it is: without a log, closing removes only what opening has
+    // made.
     let log = with_suffix(path, "-wal").metadata();
     let has_log = log.is_ok_and(|log| log.len() > 0);
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, has_log)?;
@@ -224,7 +231,8 @@ pub(super) fn connect(path: &Path, purpose: Purpose<'_>) -> Result<Connection, D
     Ok(connection)
 }
 
-/// Whether the database is a ledger of this version, or of an earlier one that can be copied; `false` if it is empty.
+/// Whether the database is a ledger of this version, or of an earlier one that can be copied;
+/// `false` if it is empty.
 fn is_ledger(connection: &Connection) -> Result<bool, DbFault> {
     // In one statement: another run may be making it.
     let head = "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema)
@@ -259,7 +267,8 @@ fn create(connection: &Connection) -> Result<(), DbFault> {
     Ok(transaction.commit()?)
 }
 
-/// Makes the tables, while other runs may be doing the same: SQLite does not wait for the lock with which it starts the log.
+/// Makes the tables, while other runs may be doing the same: SQLite does not wait for the lock
+/// with which it starts the log.
 fn create_beside_others(connection: &Connection) -> Result<(), DbFault> {
     let started = Instant::now();
     loop {
@@ -281,12 +290,13 @@ fn prepare(connection: &Connection) -> Result<(), DbFault> {
         return Err(DbFault::new(DbFaultKind::Other, words));
     }
     set_synced(connection, true)?;
-    // After the first checkpoint the log is overwritten, and while a file does not grow, each sync costs half; but each
-    // checkpoint syncs the database as well.
+    // After the first checkpoint the log is overwritten, and while a file does not grow, each sync
+    // costs half; but each checkpoint syncs the database as well.
     Ok(connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?)
 }
 
-/// Sets whether commits survive a power cut from now on, or one may undo them, back to the last commit that does.
+/// Sets whether commits survive a power cut from now on, or one may undo them, back to the last
+/// commit that does.
 pub(super) fn set_synced(connection: &Connection, synced: bool) -> rusqlite::Result<()> {
     connection.pragma_update(None, "synchronous", if synced { "FULL" } else { "NORMAL" })
 }
@@ -375,12 +385,13 @@ pub(super) fn check_space(ledger: &Path, needed: u64) -> Result<(), DbFault> {
     Err(DbFault::new(DbFaultKind::NoSpace, words))
 }
 
-/// A file that only takes space. When the disk is full, the space is given back, and the answers to calls in flight are stored
-/// in it. The file has no name, so a kill leaves nothing of it.
+/// A file that only takes space. When the disk is full, the space is given back, and the answers
+/// to calls in flight are stored in it. The file has no name, so a kill leaves nothing of it.
 pub(super) struct SpaceReserve(File);
 
 impl SpaceReserve {
-    /// Takes space beside a ledger, for the answers to this many calls; `None` if no such file can be made.
+    /// Takes space beside a ledger, for the answers to this many calls; `None` if no such file can
+    /// be made.
     ///
     /// # Errors
     /// The disk has not enough.
@@ -405,7 +416,8 @@ impl SpaceReserve {
     }
 
     fn fill(mut file: File, bytes: u64) -> io::Result<Self> {
-        // Written, as ext2 and others have no `fallocate`; and not zeros, which take no space if a file system compresses.
+        // Written, as ext2 and others have no `fallocate`; and not zeros, which take no space if a
+        // file system compresses.
         let noise = blake3::Hasher::new().finalize_xof();
         io::copy(&mut noise.take(bytes), &mut file)?;
         Ok(Self(file))
@@ -413,14 +425,13 @@ impl SpaceReserve {
 
     /// Gives the space back.
     pub(super) fn release(self) {
-        // Some file systems free a removed file only after some time, but the end of a shortened file immediately. If this
-        // fails, so does the next write.
+        // Some file systems free a removed file only after some time, but the end of a shortened
+        // file immediately. If this fails, so does the next write.
         let _ = self.0.set_len(0);
     }
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -1,14 +1,18 @@
-//! Paid answers on their way to the disk, in groups: while one group is synced, the next one gathers.
+//! Paid answers on their way to the disk, in groups: while one group is synced, the next one
+//! gathers.
 //!
-//! A thread of its own writes one group after the other and renews the lease of the run's claims. Each answer's call waits until
-//! the answer is durable. Requests are claimed the same way before they are called for, so that no two runs pay for one. Calls
-//! that started together are answered within some milliseconds; a sync for each of them would cost more than everything else
-//! that is done for a row. A failed write is never retried: after one, what the system says about the disk cannot be trusted. A full
-//! disk is the exception: the database retries after it has freed its reserve.
+//! A thread of its own writes one group after the other and renews the lease of the run's claims.
+//! Each answer's call waits until the answer is durable. Requests are claimed the same way before
+//! they are called for, so that no two runs pay for one. Calls that started together are answered
+//! within some milliseconds; a sync for each of them would cost more than everything else that is
+//! done for a row. A failed write is never retried: after one, what the system says about the disk
+//! cannot be trusted. A full disk is the exception: the database retries after it has freed its
+//! reserve.
 //!
-//! No other run calls for what a run has claimed as long as its lease lasts. So no call starts that could outlast the lease:
-//! after ten seconds without a renewal, everything is claimed again before it is called for. The lease goes by the wall clock,
-//! which also runs while the machine sleeps.
+//! No other run calls for what a run has claimed as long as its lease lasts. So no call starts
+//! that could outlast the lease: after ten seconds without a renewal, everything is claimed again
+//! before it is called for. The lease goes by the wall clock, which also runs while the machine
+//! sleeps.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
@@ -29,10 +33,12 @@ use crate::base::threads::lock;
 use crate::telemetry::pace::Limit;
 use crate::verdict::Verdict;
 
-/// The longest that an answer waits for others. Far below what a person notices, and long enough for most of a burst.
+/// The longest that an answer waits for others. Far below what a person notices, and long enough
+/// for most of a burst.
 const GATHER: Duration = Duration::from_millis(5);
-/// The longest that claims wait while more rows are read, so that the next claims gather. A nightly run over known rows
-/// finds some ten new ones meanwhile, and a sync for a few of them writes as much as one for all.
+/// The longest that claims wait while more rows are read, so that the next claims gather. A
+/// nightly run over known rows finds some ten new ones meanwhile, and a sync for a few of them
+/// writes as much as one for all.
 const GATHER_SOON: Duration = Duration::from_millis(2);
 /// How often the lease is renewed, in milliseconds.
 const RENEWAL_INTERVAL_MS: i64 = 3_000;
@@ -49,7 +55,8 @@ pub(crate) enum Urgency {
     Now,
 }
 
-/// Counts the leases of a run: one that is not renewed in time ends, and the next renewal starts another one.
+/// Counts the leases of a run: one that is not renewed in time ends, and the next renewal starts
+/// another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct LeaseGeneration(u32);
 
@@ -69,7 +76,8 @@ pub(crate) struct Claimed {
     pub(crate) results: Vec<ClaimResult>,
 }
 
-/// The channels to the ledger's thread after its writer is dropped. The thread closes its ends when its database is closed.
+/// The channels to the ledger's thread after its writer is dropped. The thread closes its ends
+/// when its database is closed.
 pub(super) struct LedgerThread {
     /// Everything is durable.
     pub(super) drained: mpsc::Receiver<()>,
@@ -233,8 +241,9 @@ impl LedgerWriter {
     ) -> Result<(Self, LedgerThread)> {
         let (drain, drained) = mpsc::channel();
         let (files_are_written, written) = mpsc::channel();
-        // Three quarters of the answers gather while other calls are in flight: with half of them a run needs up to a fifth more
-        // syncs, and with all of them calls would have to wait during each sync.
+        // Three quarters of the answers gather while other calls are in flight: with half of them
+        // a run needs up to a fifth more syncs, and with all of them calls would have to wait
+        // during each sync.
         let group_size = run.settings.in_flight.get().saturating_mul(3) / 4;
         let budget = BudgetedCalls::new(run.settings.budgets.clone(), run.spending.clone());
         let shared = Arc::new(Shared::new(group_size, budget));
@@ -259,7 +268,8 @@ impl LedgerWriter {
         Ok((writer, thread))
     }
 
-    /// Stores what became of a request, which led to this verdict, and returns when that is durable.
+    /// Stores what became of a request, which led to this verdict, and returns when that is
+    /// durable.
     ///
     /// # Errors
     /// Exit code 3: it could not be written; nothing can be stored any more.
@@ -282,13 +292,14 @@ impl LedgerWriter {
         durable.await.map_err(|_| thread_is_gone())?
     }
 
-    /// Why the run must stop, although all that it has stored is kept. Only the first caller gets it.
+    /// Why the run must stop, although all that it has stored is kept. Only the first caller gets
+    /// it.
     pub(crate) fn given_up(&self) -> Option<Error> {
         self.shared.lock().given_up.take()
     }
 
-    /// Claims the first `most` of these requests that are free, after another look at each: by now its result may be stored, or
-    /// another run may be about to call for it.
+    /// Claims the first `most` of these requests that are free, after another look at each: by now
+    /// its result may be stored, or another run may be about to call for it.
     ///
     /// # Errors
     /// As [`Self::keep`].
@@ -318,13 +329,14 @@ impl LedgerWriter {
         claimed.await.map_err(|_| thread_is_gone())?
     }
 
-    /// A call for a request has ended like this, with nothing to store. That is recorded soon, for other runs and for the next start
-    /// after a kill.
+    /// A call for a request has ended like this, with nothing to store. That is recorded soon, for
+    /// other runs and for the next start after a kill.
     pub(crate) fn end_call(&self, key: RequestKey, end: Unanswered) {
         self.notify(|batch| batch.group.unanswered.push((key, end)));
     }
 
-    /// Removes everything that this start of the run has stored about these requests, durably before the run ends.
+    /// Removes everything that this start of the run has stored about these requests, durably
+    /// before the run ends.
     pub(crate) fn distrust(&self, requests: Vec<i64>) {
         // Without a ledger, nothing outlives the run.
         self.notify(|batch| batch.group.distrusted.extend(requests));
@@ -342,17 +354,20 @@ impl LedgerWriter {
         }
     }
 
-    /// Whether calls may start for what was claimed under this lease; otherwise it must be claimed again.
+    /// Whether calls may start for what was claimed under this lease; otherwise it must be claimed
+    /// again.
     pub(crate) fn holds(&self, lease: LeaseGeneration) -> bool {
         self.shared.holds(lease)
     }
 
-    /// Sets how the run ends once its answers are durable and its files are written. Without that, it was stopped.
+    /// Sets how the run ends once its answers are durable and its files are written. Without that,
+    /// it was stopped.
     pub(crate) fn end(&self, end: RunEnd) {
         self.shared.lock().end = end;
     }
 
-    /// Stores the load that the service was just found to accept, with the next answers or at the end.
+    /// Stores the load that the service was just found to accept, with the next answers or at the
+    /// end.
     pub(crate) fn found(&self, limit: Limit) {
         let found = SystemTime::now();
         self.shared.lock().batch.group.limit = Some(RememberedLimit { limit, found });
@@ -390,7 +405,8 @@ impl Drop for WriteThread {
 }
 
 impl WriteThread {
-    /// Writes groups until the writer is dropped. How the run has ended is recorded only after it has written all its files.
+    /// Writes groups until the writer is dropped. How the run has ended is recorded only after it
+    /// has written all its files.
     fn run(mut self, drained: &mpsc::Sender<()>, files_are_written: &mpsc::Receiver<()>) {
         let mut renewed = 0;
         loop {
@@ -426,8 +442,9 @@ impl WriteThread {
         }
     }
 
-    /// Writes a batch and renews the lease, unless an earlier write has failed, and answers all calls that wait for their records
-    /// and claims. The record of a call that was given up meanwhile is stored all the same.
+    /// Writes a batch and renews the lease, unless an earlier write has failed, and answers all
+    /// calls that wait for their records and claims. The record of a call that was given up
+    /// meanwhile is stored all the same.
     fn handle(&mut self, batch: Batch, asked: i64) {
         let shared = &self.shared;
         let stored = match &self.broken {
@@ -470,7 +487,6 @@ impl WriteThread {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

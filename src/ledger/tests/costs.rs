@@ -17,7 +17,8 @@ const IN_FLIGHT: usize = 64;
 /// The requests of a group that is stored as soon as three quarters of these calls have ended.
 const GROUP: u64 = 48;
 
-/// Bytes that this thread has written so far, where the system counts them. Those of a checkpoint come on top.
+/// Bytes that this thread has written so far, where the system counts them. Those of a checkpoint
+/// come on top.
 fn written() -> Option<u64> {
     let counts = fs::read_to_string("/proc/thread-self/io").ok()?;
     let bytes = counts.lines().find_map(|line| line.strip_prefix("wchar: "));
@@ -93,7 +94,8 @@ fn answers_that_come_together_are_stored_together() {
     drop(writer);
     running.finish(Duration::from_secs(30));
     let syncs = asked.lock().unwrap().syncs as u64;
-    // A sync for each eight answers at least, where the machine is so busy that groups are stored before they are complete.
+    // A sync for each eight answers at least, where the machine is so busy that groups are stored
+    // before they are complete.
     assert!((1..=ROWS / 8).contains(&syncs), "{syncs}");
 }
 

@@ -22,7 +22,8 @@ pub(crate) struct StoreFaults {
     pub(crate) for_ever: bool,
     /// Whether the group is durable all the same, as when only the disk's confirmation was lost.
     pub(crate) durable: bool,
-    /// The error; a read always fails as a disk does. After a connection was reset, the group is stored again.
+    /// The error; a read always fails as a disk does. After a connection was reset, the group is
+    /// stored again.
     pub(crate) kind: io::ErrorKind,
 }
 
@@ -41,8 +42,8 @@ impl StoreFaults {
 }
 
 impl OpenLedger {
-    /// The same ledger, in which storing answers fails like this once the run has started, and look-ups like that. `None` hangs
-    /// when it stores any, like a file server that is gone.
+    /// The same ledger, in which storing answers fails like this once the run has started, and
+    /// look-ups like that. `None` hangs when it stores any, like a file server that is gone.
     pub(crate) fn failing(self, keeping: Option<StoreFaults>, reading: StoreFaults) -> Self {
         self.counted(keeping, reading).0
     }

@@ -48,8 +48,8 @@ fn end() -> impl Strategy<Value = Unanswered> {
     prop::sample::select(vec![Again, MaybeBilled, NotBilled, NotMade])
 }
 
-/// What a ledger must hold: of each request the latest answer, or else that it failed; which run claims it; which requests are
-/// abandoned; and how many calls each run may have made.
+/// What a ledger must hold: of each request the latest answer, or else that it failed; which run
+/// claims it; which requests are abandoned; and how many calls each run may have made.
 #[derive(Default)]
 struct Model {
     stored: HashMap<u64, Option<u64>>,
@@ -398,7 +398,8 @@ fn a_stopped_run_keeps_what_it_uses_and_counts_calls_on() {
     }
 }
 
-/// How many answers a ledger has whose file may be damaged, each for its own request; `None` if it is refused.
+/// How many answers a ledger has whose file may be damaged, each for its own request; `None` if it
+/// is refused.
 fn answers_in(path: &Path, answers: u64) -> Option<usize> {
     let run = Run::start(path, "b.csv", Reuse::All)
         .inspect_err(|e| assert_eq!(e.exit().code(), 2))
@@ -474,7 +475,8 @@ fn check_distrust(path: &Path) {
     let mut beside = Run::start(path, "b.csv", Reuse::All).unwrap();
     assert_eq!(score(&beside.look_up(&[1])[0]), Some(1));
 
-    // All have one answer, of which the last is stored while they are distrusted; two requests were answered before.
+    // All have one answer, of which the last is stored while they are distrusted; two requests
+    // were answered before.
     let mut fresh = Run::start(path, "c.csv", Reuse::Nothing).unwrap();
     let asked: Vec<_> = [1, ANSWERS - 1].into_iter().chain(new.clone()).collect();
     let mixed_up: Vec<_> = asked

@@ -1,13 +1,6 @@
-//! Ledgers on a PostgreSQL server of the tests' own, where `TEST_POSTGRES` is set: a server that goes away, runs that
-//! race, and people who look after it. Without the variable these tests pass without doing anything.
-
-#![allow(
-    clippy::disallowed_methods,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::too_many_lines,
-    reason = "real processes live in real time, and a test that finds less than it should fails"
-)]
+//! Ledgers on a PostgreSQL server of the tests' own, where `TEST_POSTGRES` is set: a server that
+//! goes away, runs that race, and people who look after it. Without the variable these tests pass
+//! without doing anything.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -103,7 +96,8 @@ fn patient(url: &ServerUrl, output: &str, longest: Duration) -> LedgerSettings {
     }
 }
 
-/// The row of a pace that runs share, asked with the time that it is to be; `None` without a server.
+/// The row of a pace that runs share, asked with the time that it is to be; `None` without a
+/// server.
 pub(crate) fn pace_row() -> Option<impl FnMut(f64, &str) -> String> {
     let Schema { url } = Schema::shared()?;
     let location = LedgerLocation::Server(url);

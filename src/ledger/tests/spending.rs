@@ -1,4 +1,5 @@
-//! What is counted of calls and money, by run and by account, through kills and changes of the price.
+//! What is counted of calls and money, by run and by account, through kills and changes of the
+//! price.
 
 use std::slice;
 
@@ -24,7 +25,8 @@ fn the_calls_of_an_account_are_counted_with_those_that_killed_starts_may_have_ma
         first.leave(2);
         second.claim(&[1, 2]);
         second.end_call(2, Unanswered::Again);
-        // It is killed, twice, and what it had claimed is counted once, with another call for one of them.
+        // It is killed, twice, and what it had claimed is counted once, with another call for one
+        // of them.
         drop(limited());
         let mut third = limited();
         third.renew().unwrap();

@@ -187,7 +187,8 @@ impl Run {
         self.keep(&answers);
     }
 
-    /// Distrusts what it has stored about these requests, and stores these results in the same group.
+    /// Distrusts what it has stored about these requests, and stores these results in the same
+    /// group.
     pub(super) fn distrust(&mut self, requests: &[u64], results: &[(u64, PaidResult)]) {
         let requests = requests.iter().map(|it| self.key(*it).fingerprint());
         let group = Group {
