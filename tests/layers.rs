@@ -29,7 +29,7 @@ const OWNERS: [(&str, &str); 20] = [
     ("indicatif", "observe/"),
     (
         "jiff",
-        "config/values.rs ledger/budget.rs ledger/outputs.rs observe/ sandbox/ service/quota.rs",
+        "config/values.rs ledger/accounts.rs ledger/outputs.rs observe/ sandbox/ service/quota.rs",
     ),
     ("maud", "report/"),
     ("mimalloc", "main.rs"),
@@ -37,8 +37,8 @@ const OWNERS: [(&str, &str); 20] = [
     ("ring", "ledger/key.rs"),
     ("rlibphonenumber", "fields/phone.rs"),
     ("rusqlite", "ledger/"),
-    ("rustls", "ledger/postgres_server.rs service/"),
-    ("tokio_postgres", "ledger/postgres ledger/server_url.rs"),
+    ("rustls", "ledger/postgres.rs service/"),
+    ("tokio_postgres", "ledger/location.rs ledger/postgres.rs"),
     ("toml", "cli/settings_file.rs"),
     ("zstd", "input/source.rs output/file.rs"),
 ];

@@ -45,7 +45,7 @@ pub(crate) fn execute(config: &CheckConfig) -> Result<Exit> {
         show: config.show,
         lookup: &|| match &settings {
             Some(settings) if facts.is_some() => look_up_in(settings),
-            _ => Ok(Lookup::nowhere()),
+            _ => Ok(Lookup::without_ledger()),
         },
     };
     files.read(config.plan)?;

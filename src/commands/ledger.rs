@@ -19,8 +19,8 @@ use crate::config::{AdminConfig, AdminTask};
 use crate::fields::UserRequest;
 use crate::input::{Compose, Reader, ReaderSettings};
 use crate::ledger::{
-    self, KnownLimit, LEDGER_VERSION, LedgerAdmin, LedgerLocation, Per, PeriodSpending, Removal,
-    StoredAccount,
+    self, LEDGER_VERSION, LedgerAdmin, LedgerLocation, Per, PeriodSpending, RememberedLimit,
+    Removal, StoredAccount,
 };
 use crate::observe::{count, counted, moment, most, one_line, tell, utc_seconds};
 use crate::row_state::RowState;
@@ -63,7 +63,7 @@ type Done = (String, Value);
 
 /// Makes a ledger, unless it is there.
 fn init(ledger: &LedgerLocation) -> Result<Done> {
-    let (made, ledger) = (ledger::init(ledger)?, ledger.shown());
+    let (made, ledger) = (ledger::init(ledger)?, ledger.to_display());
     let words = if made {
         "made the ledger"
     } else {
@@ -78,7 +78,7 @@ fn init(ledger: &LedgerLocation) -> Result<Done> {
 /// Copies what another ledger lacks.
 fn copy(from: &LedgerLocation, to: &LedgerLocation, wait: &LockWait) -> Result<Done> {
     let copied = wait.until_free(|| ledger::copy(from, to))?;
-    let (from, to) = (from.shown(), to.shown());
+    let (from, to) = (from.to_display(), to.to_display());
     Ok((
         format!(
             "copied {} from `{from}` to `{to}`, which has {} now",
@@ -105,9 +105,8 @@ fn prune(
         .checked_sub(older_than)
         .unwrap_or(UNIX_EPOCH);
     let mut admin = wait.until_free(|| LedgerAdmin::open(ledger))?;
-    let bytes = admin.stats()?.bytes;
     let removed = admin.prune(before, |removal| approve(removal, ledger, yes))?;
-    let (ledger, bytes_left) = (ledger.shown(), admin.stats()?.bytes);
+    let ledger = ledger.to_display();
     Ok((
         format!(
             "{ledger}: removed {} from before {}{}, {} left\n{} before, {} now",
@@ -115,8 +114,8 @@ fn prune(
             moment(before),
             cost(&removed),
             count(removed.left),
-            counted(bytes, "byte"),
-            count(bytes_left),
+            counted(removed.bytes_before, "byte"),
+            count(removed.bytes_after),
         ),
         json!({
             "type": "ledger_prune", "version": 1, "ledger": ledger,
@@ -124,8 +123,8 @@ fn prune(
             "removed": removed.answers,
             "cost": removed.cost,
             "left": removed.left,
-            "bytes_before": bytes,
-            "bytes": bytes_left,
+            "bytes_before": removed.bytes_before,
+            "bytes": removed.bytes_after,
         }),
     ))
 }
@@ -140,16 +139,17 @@ fn approve(removal: &Removal, ledger: &LedgerLocation, yes: bool) -> Result<()> 
             "{} of {} answers in `{}` would be removed{}",
             count(removal.answers),
             count(removal.answers + removal.left),
-            ledger.shown(),
+            ledger.to_display(),
             cost(removal)
         );
         return Err(Error::usage(words).hint("add `--yes` if that is meant"));
     }
-    if removal.rewritten > SOON_WRITTEN {
+    let space = removal.space_needed();
+    if space > SOON_WRITTEN {
         tell(&format!(
             "rescore ledger: the ledger is rewritten, which takes up to {} bytes of free space and about {}",
-            count(removal.rewritten),
-            time(Duration::from_secs(removal.rewritten / SOON_WRITTEN)),
+            count(space),
+            time(Duration::from_secs(space / SOON_WRITTEN)),
         ));
     }
     Ok(())
@@ -166,7 +166,7 @@ fn cost(removal: &Removal) -> String {
 /// What is in a ledger, and what was spent.
 fn stats(ledger: &LedgerLocation, per: Per) -> Result<Done> {
     let mut admin = LedgerAdmin::look(ledger)?;
-    let (stats, ledger) = (admin.stats()?, ledger.shown());
+    let (stats, ledger) = (admin.stats()?, ledger.to_display());
     let mut text = format!(
         "{ledger}: ledger version {LEDGER_VERSION}, created {}\n{}, {}",
         moment(stats.created),
@@ -229,7 +229,7 @@ fn about(stats: &StoredAccount) -> String {
     if let Some((first, last)) = stats.span {
         let _ = write!(text, ", from {} to {}", moment(first), moment(last));
     }
-    if let Some(KnownLimit { limit, found }) = stats.limit {
+    if let Some(RememberedLimit { limit, found }) = stats.limit {
         let _ = write!(text, "\n  limit found {}: {}", moment(found), most(limit));
     }
     text
@@ -273,7 +273,7 @@ fn forget(
         }
     }
     let removal = admin.forget(&keys, |removal| approve(removal, ledger, yes))?;
-    let (ledger, removed) = (ledger.shown(), removal.answers);
+    let (ledger, removed) = (ledger.to_display(), removal.answers);
     let mut text = if removed == 0 {
         format!("{ledger}: no answers about these users were stored")
     } else {

@@ -13,7 +13,7 @@ use crate::base::money::{Money, Tariff};
 use crate::base::numbers::Tolerance;
 use crate::base::secret::Secret;
 use crate::input;
-use crate::ledger::{CallLimit, LedgerLocation, Per, Reuse, default_file};
+use crate::ledger::{Budget, LedgerLocation, Per, Reuse, default_file};
 use crate::observe::Style;
 use crate::pace::Rate;
 use crate::raw_json::Pointer;
@@ -38,7 +38,7 @@ pub(crate) struct RunConfig {
     /// What the run may spend.
     pub(crate) budget: BudgetConfig,
     /// How many calls it may make by that.
-    pub(crate) call_limits: Vec<CallLimit>,
+    pub(crate) call_limits: Vec<Budget>,
     /// Which answers are stored and used.
     pub(crate) ledger: LedgerConfig,
     /// How decisions are made.
@@ -182,13 +182,15 @@ impl BudgetConfig {
     ///
     /// # Errors
     /// There is no price, the amount does not pay for a single call, or there is no ledger that counts the calls of other runs.
-    pub(crate) fn call_limits(&self, ledger: &LedgerConfig) -> Result<Vec<CallLimit>> {
-        let calls = self.max_calls.map(|most| Ok(CallLimit::calls(most)));
+    pub(crate) fn call_limits(&self, ledger: &LedgerConfig) -> Result<Vec<Budget>> {
+        let calls = self
+            .max_calls
+            .map(|(calls, per)| Ok(Budget::calls(calls, per)));
         let max_cost = self.max_cost;
-        let cost = max_cost.map(|most| CallLimit::cost(most, self.price.as_ref()));
+        let cost = max_cost.map(|(amount, per)| Budget::cost(amount, per, self.price.as_ref()));
         let limits = calls.into_iter().chain(cost);
         let limits: Vec<_> = limits.collect::<Result<_>>()?;
-        if !ledger.is_kept && limits.iter().any(CallLimit::is_of_account) {
+        if !ledger.is_kept && limits.iter().any(Budget::is_of_account) {
             let error = "a budget of a day or a month and `--no-ledger` cannot be used together";
             return Err(Error::usage(error)
                 .hint("leave out `--no-ledger`: the ledger counts the calls of all runs"));
@@ -338,7 +340,7 @@ pub(crate) struct CheckConfig {
     /// What calls cost, if the user says so.
     pub(crate) tariff: Option<Tariff>,
     /// How many calls the run may make.
-    pub(crate) call_limits: Vec<CallLimit>,
+    pub(crate) call_limits: Vec<Budget>,
     /// A file that was cut is counted as far as it can be.
     pub(crate) keep_going: bool,
     /// The result is for programs.

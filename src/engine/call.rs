@@ -199,7 +199,7 @@ impl<S> Engine<S> {
                 let claimed = self.claim(vec![call.key], 1, Urgency::Now).await;
                 let claimed = claimed.map_err(|stop| (None, Some(stop)))?;
                 match claimed.results.into_iter().next() {
-                    Some(ClaimResult::Ours { taken_over }) => {
+                    Some(ClaimResult::Granted { taken_over }) => {
                         if taken_over && !call.taken_over {
                             // Between two calls of this row another run may have called for it.
                             history.again = Some(RetryCause::TakenOver);
@@ -209,8 +209,8 @@ impl<S> Engine<S> {
                         call.lease = claimed.lease;
                         return Ok(());
                     }
-                    Some(ClaimResult::Known(found)) => {
-                        if let Some(known) = found.known {
+                    Some(ClaimResult::Stored(found)) => {
+                        if let Some(known) = found.result {
                             return Err((Some(self.stored(known)), None));
                         }
                     }

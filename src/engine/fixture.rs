@@ -12,7 +12,7 @@ use super::state::{AnswerRules, Engine, StopRules};
 use crate::base::money::Money;
 use crate::base::numbers::Tolerance;
 use crate::ledger::{
-    CallLimit, LedgerAccount, LedgerLocation, LedgerSettings, LedgerWriter, OpenLedger, RequestKey,
+    Budget, LedgerAccount, LedgerLocation, LedgerSettings, LedgerWriter, OpenLedger, RequestKey,
     Reuse, ServerWait, Unanswered,
 };
 use crate::pace::{Gate, GiveUpPolicy, PaceLimits, Rate, RetryPolicy};
@@ -32,7 +32,7 @@ pub(crate) fn ledger(
     path: &Path,
     output: Option<PathBuf>,
     in_flight: usize,
-    limits: Vec<CallLimit>,
+    limits: Vec<Budget>,
 ) -> OpenLedger {
     let settings = LedgerSettings {
         location: LedgerLocation::File(path.to_owned()),
@@ -47,7 +47,7 @@ pub(crate) fn ledger(
         in_flight: in_flight.try_into().unwrap(),
         longest_call: Scripted::LONGEST_CALL,
         wait: ServerWait::default(),
-        limits,
+        budgets: limits,
         price: Money::default(),
     };
     OpenLedger::open(&settings).unwrap()

@@ -132,7 +132,7 @@ impl<'a, S> Rows<'a, S> {
                 }
                 Some((row, RowState::Waiting { key, found, .. })) => {
                     let origin = self.engine.origin(&found);
-                    match found.known {
+                    match found.result {
                         Some(result) => self.finish_stored(row, Vec::new(), result, origin)?,
                         // It waits for the answer to an equal request that is out.
                         None => self.out.entry(key).or_default().push(row),
@@ -215,7 +215,7 @@ impl<'a, S> Rows<'a, S> {
         let next = self.window.rows.get(self.window.admitted);
         next.is_some_and(|row| match &row.state {
             RowState::Waiting { key, found, .. } => {
-                found.known.is_some() || self.out.contains_key(key)
+                found.result.is_some() || self.out.contains_key(key)
             }
             _ => true,
         })
@@ -330,7 +330,7 @@ impl<'a, S> Rows<'a, S> {
                 break;
             };
             match result {
-                ClaimResult::Ours { taken_over } => {
+                ClaimResult::Granted { taken_over } => {
                     // It may have been claimed before, without a call.
                     call.taken_over |= taken_over;
                     call.lease = lease;
@@ -341,8 +341,8 @@ impl<'a, S> Rows<'a, S> {
                     self.has_others = true;
                     self.taken.push_back((self.time + POLL_INTERVAL, call));
                 }
-                ClaimResult::Known(found) => {
-                    self.has_others |= !found.is_own;
+                ClaimResult::Stored(found) => {
+                    self.has_others |= !found.is_of_this_start;
                     stored.push((call.row, found));
                 }
                 ClaimResult::Free => free.push(call),
@@ -363,7 +363,7 @@ impl<'a, S> Rows<'a, S> {
             if let Some(RowState::Out { old, .. }) = self.window.state(row) {
                 *old = found.old;
             }
-            if let Some(result) = found.known {
+            if let Some(result) = found.result {
                 let same = self.take_same(row);
                 self.finish_stored(row, same, result, origin)?;
             }

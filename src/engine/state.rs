@@ -178,8 +178,8 @@ impl<S> Engine<S> {
 
     /// The origin of a verdict that the ledger has.
     pub(super) fn origin(&self, found: &LookupResult) -> Origin {
-        match found.known {
-            _ if found.is_own => Origin::Duplicate,
+        match found.result {
+            _ if found.is_of_this_start => Origin::Duplicate,
             Some(KnownResult::Answer(_)) => self.paid_earlier(found.payment),
             _ => Origin::Ledger(None),
         }
@@ -188,8 +188,8 @@ impl<S> Engine<S> {
     /// The origin of a verdict that an earlier run has paid for.
     pub(super) fn paid_earlier(&self, payment: Payment) -> Origin {
         let state = &mut *self.state.borrow_mut();
-        let bits = state.used.entry(payment.place >> 6).or_default();
-        let bit = 1 << (payment.place & 63);
+        let bits = state.used.entry(payment.seq >> 6).or_default();
+        let bit = 1 << (payment.seq & 63);
         let is_first = *bits & bit == 0;
         *bits |= bit;
         Origin::Ledger(is_first.then_some(payment.price))

@@ -1,29 +1,32 @@
 //! Looking after a ledger by hand: what is in it, removing old answers, and forgetting people.
 //!
-//! Answers are removed while no run has a lease, and not many unless that is confirmed. What is removed from a file is
-//! overwritten, and the file is rewritten once; a server's table is rewritten as well, but its write-ahead log, its copies and
-//! its backups may still have what was removed. This file must not know what is in a request, nor how anything is shown.
+//! Answers are removed only while no run has a lease, and many only if that is confirmed. What is
+//! removed from a file is overwritten, and the file is rewritten once; a server's table is
+//! rewritten as well, but its write-ahead log, its copies and its backups may still have what was
+//! removed. This file must not know what is in a request, nor how anything is shown.
 
 use std::time::SystemTime;
 
 use rusqlite::{ToSql, params};
 
-use super::accounts::{PeriodSpending, StoredAccount};
-use super::budget::Per;
+use super::accounts::{Per, PeriodSpending, StoredAccount};
 use super::claims;
-use super::database::{Database, Purpose, Work, first, read_meta};
-use super::fault::{DbFault, DbFaultKind};
+use super::database::{Database, Meta, Purpose, Work, first, from_millis, read_meta, to_millis};
+use super::fault::{DbFault, DbFaultKind, VERSION};
 use super::key::{RequestHasher, RequestKey};
-use super::open::{NAME_IT, connect};
-use super::settings::{LedgerLocation, millis, time};
+use super::location::LedgerLocation;
+use super::open::connect;
 use super::sqlite_file::check_space;
 use crate::base::error::{Error, Result as RunResult};
 use crate::base::money::Money;
 
 /// Fingerprints that are sent in one statement.
-const TOGETHER: usize = 1_000;
+const FINGERPRINTS_PER_STATEMENT: usize = 1_000;
 
-/// Takes as many answers away from what days have stored as are gone: these were stored on no day.
+/// What to do if there is no ledger to look after.
+const HINT_FIND_LEDGER: &str = "`rescore check` says which ledger a run uses; that of `--sandbox` is `sandbox.ledger` beside yours";
+
+/// Takes as many answers away from what days have stored as were removed: no day has stored these.
 pub(super) const RECOUNT: &str =
     "INSERT INTO spending AS before (account, day, price, calls, answers)
     SELECT id, 0, '0', 0, kept - stored FROM (SELECT id,
@@ -48,6 +51,7 @@ pub(crate) struct LedgerStats {
 /// An existing ledger that is looked after.
 pub(crate) struct LedgerAdmin {
     pub(super) database: Box<dyn Database>,
+    pub(super) meta: Meta,
     ledger: LedgerLocation,
 }
 
@@ -55,21 +59,21 @@ impl LedgerAdmin {
     /// Opens it, to remove answers while no run uses it.
     ///
     /// # Errors
-    /// Exit code 75: a run or another command uses it. Exit code 2: it is missing, not a ledger, of another version, or damaged.
-    /// Exit code 3: its server cannot be reached.
+    /// Exit code 75: a run or another command uses it. Exit code 2: it is missing, not a ledger,
+    /// of another version, or damaged. Exit code 3: its server cannot be reached.
     pub(crate) fn open(ledger: &LedgerLocation) -> RunResult<Self> {
-        let mut admin = Self::of_this_version(ledger, Purpose::Admin)?;
+        let mut admin = Self::connect(ledger, Purpose::Admin, VERSION)?;
         let missing_grant = admin.database.dialect().missing_grant;
         let grant = admin.database.query(missing_grant, &[]);
-        let grant = grant.map_err(|fault| ledger.cannot("open", &fault))?;
+        let grant = grant.map_err(|fault| fault.error("open", ledger))?;
         if let Some(grant) = grant.first().and_then(|row| row.get::<String>(0).ok()) {
-            let shown = ledger.shown();
+            let ledger = ledger.to_display();
             return Err(Error::usage(format!(
-                "cannot remove answers from `{shown}`: only the owner of its tables may rewrite them"
+                "cannot remove answers from `{ledger}`: only the owner of its tables may rewrite them"
             ))
             .hint(format!("run it as the owner, or after `{grant}`")));
         }
-        admin.alone(&mut |_| Ok(()))?;
+        admin.without_runs(&mut |_| Ok(()))?;
         Ok(admin)
     }
 
@@ -78,39 +82,30 @@ impl LedgerAdmin {
     /// # Errors
     /// As [`Self::open`], but for exit code 75.
     pub(crate) fn look(ledger: &LedgerLocation) -> RunResult<Self> {
-        Self::of_this_version(ledger, Purpose::Look)
+        Self::connect(ledger, Purpose::Look, VERSION)
     }
 
-    fn of_this_version(ledger: &LedgerLocation, purpose: Purpose<'_>) -> RunResult<Self> {
-        let mut admin = Self::connect(ledger, purpose)?;
-        let meta = read_meta(&mut *admin.database);
-        meta.map_err(|fault| admin.ledger.cannot("open", &fault))?;
-        Ok(admin)
-    }
-
-    /// Opens it, of whichever version that can be copied; to be copied into, it need not exist.
-    pub(super) fn connect(ledger: &LedgerLocation, purpose: Purpose<'_>) -> RunResult<Self> {
-        let ledger = ledger.clone();
-        let missing = || ledger.cannot("open", &DbFault::missing());
-        let connect = || match &ledger {
-            LedgerLocation::File(path)
-                if !matches!(purpose, Purpose::Copy) && matches!(path.try_exists(), Ok(false)) =>
-            {
-                Ok(None)
-            }
-            _ => connect(&ledger, purpose),
+    /// Opens it if it is of the oldest version or a later one; to be copied into, it need not
+    /// exist.
+    pub(super) fn connect(
+        ledger: &LedgerLocation,
+        purpose: Purpose<'_>,
+        oldest: i32,
+    ) -> RunResult<Self> {
+        let missing = || DbFault::missing().error("open", ledger);
+        let file = ledger.file().filter(|_| !matches!(purpose, Purpose::Copy));
+        let database = if file.is_some_and(|file| matches!(file.try_exists(), Ok(false))) {
+            Err(missing())
+        } else {
+            connect(ledger, purpose).and_then(|database| database.ok_or_else(missing))
         };
-        let database = { connect() }
-            .and_then(|database| database.ok_or_else(missing))
-            .map_err(|error| error.or_hint(NAME_IT))?;
-        Ok(Self { database, ledger })
-    }
-
-    /// Bytes of its files, or of its tables.
-    pub(super) fn bytes(&mut self) -> Result<u64, DbFault> {
-        let database = &mut *self.database;
-        let bytes = database.query(database.dialect().bytes, &[])?;
-        first(&bytes)?.get(0)
+        let mut database = database.map_err(|error| error.or_hint(HINT_FIND_LEDGER))?;
+        let meta = read_meta(&mut *database, oldest);
+        Ok(Self {
+            meta: meta.map_err(|fault| fault.error("open", ledger))?,
+            database,
+            ledger: ledger.clone(),
+        })
     }
 
     /// Makes the keys of each account's requests.
@@ -119,7 +114,7 @@ impl LedgerAdmin {
     /// It cannot be read.
     pub(crate) fn hashers(&mut self) -> RunResult<Vec<RequestHasher>> {
         let accounts = StoredAccount::all(&mut *self.database);
-        let accounts = accounts.map_err(|fault| self.ledger.cannot("read", &fault))?;
+        let accounts = accounts.map_err(|fault| fault.error("read", &self.ledger))?;
         Ok(accounts.into_iter().map(|account| account.hasher).collect())
     }
 
@@ -128,18 +123,16 @@ impl LedgerAdmin {
     /// # Errors
     /// It cannot be read.
     pub(crate) fn stats(&mut self) -> RunResult<LedgerStats> {
-        let mut read = || {
-            let bytes = self.bytes()?;
-            let database = &mut *self.database;
-            let accounts = StoredAccount::all_counted(database)?;
-            Ok(LedgerStats {
-                bytes,
-                created: time(read_meta(database)?.1),
-                answers: accounts.iter().map(|account| account.answers).sum(),
-                accounts,
-            })
-        };
-        read().map_err(|fault: DbFault| self.ledger.cannot("read", &fault))
+        let bytes = self.database.bytes();
+        let accounts = StoredAccount::all_counted(&mut *self.database);
+        let read = bytes.and_then(|bytes| Ok((bytes, accounts?)));
+        let (bytes, accounts) = read.map_err(|fault| fault.error("read", &self.ledger))?;
+        Ok(LedgerStats {
+            bytes,
+            created: from_millis(self.meta.created),
+            answers: accounts.iter().map(|account| account.answers).sum(),
+            accounts,
+        })
     }
 
     /// What was spent with an account, by day or month.
@@ -152,27 +145,26 @@ impl LedgerAdmin {
         per: Per,
     ) -> RunResult<Vec<PeriodSpending>> {
         let spent = PeriodSpending::read(&mut *self.database, account.id, per);
-        spent.map_err(|fault| self.ledger.cannot("read", &fault))
+        spent.map_err(|fault| fault.error("read", &self.ledger))
     }
 
-    /// Removes answers that arrived before this, and what is remembered of runs and limits from before. `approve` is asked first,
-    /// with what would be removed.
+    /// Removes answers that arrived before this, and what is remembered of runs and limits from
+    /// before. `approve` is asked first, with what would be removed.
     ///
     /// # Errors
-    /// Exit code 75: a run uses it by now. Exit code 3: it cannot be written or rewritten. Or what `approve` says against it.
+    /// Exit code 75: a run uses it by now. Exit code 3: it cannot be written or rewritten. Or what
+    /// `approve` says against it.
     pub(crate) fn prune(
         &mut self,
         before: SystemTime,
         approve: impl Fn(&Removal) -> RunResult<()>,
     ) -> RunResult<Removal> {
-        let before = params![millis(before)];
-        let others = [
-            "DELETE FROM runs WHERE started < $1",
-            "DELETE FROM claims WHERE at < $1",
-            "UPDATE accounts SET limits = NULL WHERE limits_at < $1",
-        ];
+        let before = params![to_millis(before)];
         self.remove("at < $1", before, approve, &mut |database| {
-            { others.iter() }.try_for_each(|others| database.query(others, before).map(drop))
+            database.query("DELETE FROM runs WHERE started < $1", before)?;
+            database.query("DELETE FROM claims WHERE at < $1", before)?;
+            let limits = "UPDATE accounts SET limits = NULL WHERE limits_at < $1";
+            database.query(limits, before).map(drop)
         })
     }
 
@@ -187,11 +179,12 @@ impl LedgerAdmin {
     ) -> RunResult<Removal> {
         let of_them = "fp IN (SELECT fp FROM forgotten)";
         self.remove(of_them, &[], approve, &mut |database| {
-            // A whole file of users is forgotten in one pass. Behind a pool, an earlier command may have left its table.
+            // A whole file of users is forgotten in one pass. Behind a pool, an earlier command
+            // may have left its table.
             database.query("DROP TABLE IF EXISTS forgotten", &[])?;
             let forgotten = "CREATE TEMPORARY TABLE forgotten (fp BIGINT PRIMARY KEY)";
             database.query(forgotten, &[])?;
-            for keys in keys.chunks(TOGETHER) {
+            for keys in keys.chunks(FINGERPRINTS_PER_STATEMENT) {
                 let values = keys.iter().map(|key| format!("({})", key.fingerprint()));
                 let values = values.collect::<Vec<_>>().join(",");
                 let forget =
@@ -203,36 +196,31 @@ impl LedgerAdmin {
         })
     }
 
-    /// Removes the answers for which `which` holds, an SQL condition with these values, after `prepare`; then counts what stays, and
-    /// rewrites the ledger so that no byte of them is left.
+    /// Removes the answers for which `condition`, SQL with these values, holds after `prepare`;
+    /// then counts what stays, and rewrites the ledger so that no trace of them is left.
     fn remove(
         &mut self,
-        which: &str,
+        condition: &str,
         values: &[&dyn ToSql],
         approve: impl Fn(&Removal) -> RunResult<()>,
         prepare: &mut Work<'_>,
     ) -> RunResult<Removal> {
         let (mut removal, mut refused) = (Removal::default(), None);
         let ledger = self.ledger.clone();
-        let done = self.alone(&mut |database| {
+        let done = self.without_runs(&mut |database| {
             prepare(database)?;
-            database.query("DROP TABLE IF EXISTS removed", &[])?;
-            let removed = "CREATE TEMPORARY TABLE removed (seq BIGINT, fp BIGINT, price BIGINT)";
-            database.query(removed, &[])?;
-            let fill = "INSERT INTO removed SELECT seq, fp, price FROM answers WHERE";
-            database.query(&format!("{fill} {which}"), values)?;
-            removal = Removal::read(database)?;
+            removal = Removal::read(database, condition, values)?;
             if removal.answers == 0 {
                 return Ok(());
             }
-            has_space(&ledger, removal.rewritten)?;
+            check_room(&ledger, removal.space_needed())?;
             if let Err(error) = approve(&removal) {
                 refused = Some(error);
                 return Err(DbFault::new(DbFaultKind::Other, ""));
             }
-            let remove = "DELETE FROM answers WHERE seq IN (SELECT seq FROM removed)";
+            database.query(&format!("DELETE FROM answers WHERE {condition}"), values)?;
             let after = database.dialect().after_removal.iter().copied();
-            let mut statements = [remove, RECOUNT].into_iter().chain(after);
+            let mut statements = [RECOUNT].into_iter().chain(after);
             statements.try_for_each(|statement| database.query(statement, &[]).map(drop))
         });
         if let Some(error) = refused {
@@ -241,16 +229,17 @@ impl LedgerAdmin {
         done?;
         if removal.answers > 0 {
             let rewritten = self.database.rewrite();
-            rewritten.map_err(|fault| self.ledger.cannot("rewrite", &fault))?;
+            let bytes = rewritten.and_then(|()| self.database.bytes());
+            removal.bytes_after = bytes.map_err(|fault| fault.error("rewrite", &self.ledger))?;
         }
         Ok(removal)
     }
 
-    /// Does something in a transaction while no run has a lease.
+    /// Does `work` in a transaction while no run has a lease.
     ///
     /// # Errors
-    /// Exit code 75: one has. Exit code 3: it cannot be written.
-    pub(super) fn alone(&mut self, work: &mut Work<'_>) -> RunResult<()> {
+    /// Exit code 75: a run has one. Exit code 3: it cannot be written.
+    pub(super) fn without_runs(&mut self, work: &mut Work<'_>) -> RunResult<()> {
         let lasts = claims::lease_lasts(self.database.dialect().now);
         let leases = format!("SELECT id FROM runs WHERE {lasts}");
         let done = self.database.transaction(true, &mut |database| {
@@ -259,19 +248,18 @@ impl LedgerAdmin {
             }
             work(database)
         });
-        done.map_err(|fault| self.ledger.cannot("write", &fault))
+        done.map_err(|fault| fault.error("write", &self.ledger))
     }
 }
 
-/// Checks that the file of a ledger, if it is in one, can grow by so much.
+/// Checks that a ledger can grow by this many bytes, if it is in a file.
 ///
 /// # Errors
 /// It cannot.
-pub(super) fn has_space(ledger: &LedgerLocation, bytes: u64) -> Result<(), DbFault> {
-    match ledger {
-        LedgerLocation::File(path) => check_space(path, bytes),
-        LedgerLocation::Server(_) => Ok(()),
-    }
+pub(super) fn check_room(ledger: &LedgerLocation, bytes: u64) -> Result<(), DbFault> {
+    ledger
+        .file()
+        .map_or(Ok(()), |file| check_space(file, bytes))
 }
 
 /// Answers that are or would be removed.
@@ -283,24 +271,41 @@ pub(crate) struct Removal {
     pub(crate) left: u64,
     /// What they cost, as far as that is known.
     pub(crate) cost: Money,
-    /// The free space that rewriting the ledger takes at most, in bytes.
-    pub(crate) rewritten: u64,
+    /// Bytes of the ledger's files or tables before the removal.
+    pub(crate) bytes_before: u64,
+    /// And after it.
+    pub(crate) bytes_after: u64,
 }
 
 impl Removal {
-    /// Those in the table `removed`.
-    fn read(database: &mut dyn Database) -> Result<Self, DbFault> {
-        let mut removal = Self::default();
-        let removed = "SELECT count(*), cast(coalesce(sum(price), 0) AS BIGINT) FROM removed";
-        let removed = database.query(removed, &[])?;
-        removal.answers = first(&removed)?.get(0)?;
-        removal.cost.billionths = first(&removed)?.get::<u64>(1)?.into();
-        let all = database.query("SELECT count(*) FROM answers", &[])?;
-        removal.left = first(&all)?.get::<u64>(0)?.saturating_sub(removal.answers);
-        // A copy of the file, and its log.
-        let bytes = database.query(database.dialect().bytes, &[])?;
-        removal.rewritten = first(&bytes)?.get::<u64>(0)?.saturating_mul(2);
-        Ok(removal)
+    /// The answers for which this condition holds, SQL with these values.
+    fn read(
+        database: &mut dyn Database,
+        condition: &str,
+        values: &[&dyn ToSql],
+    ) -> Result<Self, DbFault> {
+        let numbers = format!(
+            "SELECT count(*), cast(coalesce(sum(price), 0) AS BIGINT),
+            (SELECT count(*) FROM answers) FROM answers WHERE {condition}"
+        );
+        let numbers = database.query(&numbers, values)?;
+        let numbers = first(&numbers)?;
+        let (answers, all, bytes) = (numbers.get(0)?, numbers.get::<u64>(2)?, database.bytes()?);
+        Ok(Self {
+            answers,
+            left: all.saturating_sub(answers),
+            cost: Money {
+                billionths: numbers.get::<u64>(1)?.into(),
+            },
+            bytes_before: bytes,
+            bytes_after: bytes,
+        })
+    }
+
+    /// The free space that rewriting the ledger takes at most, in bytes: a copy of the file, and
+    /// its log.
+    pub(crate) const fn space_needed(&self) -> u64 {
+        self.bytes_before.saturating_mul(2)
     }
 
     /// Whether they are so many that to remove them by mistake would do harm.

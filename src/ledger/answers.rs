@@ -1,18 +1,22 @@
-//! What became of a request, as it is stored; and what stored outcomes mean for a run that asks.
+//! What became of a request, as it is stored, and what that means for a run that asks.
 //!
-//! There is one rule: a run uses the latest answer that is not older than its `not_before`, or else the latest failure that is
-//! not. With a range of ages, each request has a later moment of its own, which its fingerprint chooses. This is the same wherever answers are stored. Nothing is read here.
+//! There is one rule: a run uses the latest answer that is not older than its `not_before`, or
+//! else the latest failure that is not. With a range of ages, each request has a later moment of
+//! its own, which its fingerprint chooses. The rule is the same wherever answers are stored;
+//! nothing is read here. A run without a ledger keeps its latest results in memory.
 
+use std::mem;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::key::{RequestKey, SealNonce};
+use super::key::{ByRequest, RequestKey, SealNonce};
 use crate::base::money::Money;
 use crate::telemetry::event::PassedOver;
-use crate::verdict::{Answer, Failure, Reason};
+use crate::verdict::{Answer, Failure, Reason, Verdict};
 
-/// Reads a verdict, with the further fields that the run writes, from a body of the service. `None` if it has none.
+/// Reads a verdict, with the further fields that the run writes, from a body of the service.
+/// `None` if it has none.
 pub(crate) type ReadAnswer = Arc<dyn Fn(&[u8]) -> Option<Answer> + Send + Sync>;
 
 /// What became of a request that was or may have been billed.
@@ -29,8 +33,9 @@ const ANSWER: u8 = b'a';
 const FAILURE: u8 = b'f';
 
 impl PaidResult {
-    /// Encrypts it for the request, with a nonce that is used for nothing else: its kind, then the body, or the reason's word, a
-    /// zero byte and the message. An answer costs this price. `None` if it is far too long.
+    /// Encrypts it for the request, with a nonce that is used only once. After a byte for the kind
+    /// comes the body of an answer, which costs this price, or the reason of a failure, a zero
+    /// byte and the message. `None` if it is far too long.
     pub(super) fn seal(
         &self,
         key: &RequestKey,
@@ -46,63 +51,64 @@ impl PaidResult {
                 (Money::default(), sealed)
             }
         };
-        // A price that does not fit is of no real currency.
-        let price = price.billionths.try_into().unwrap_or_default();
         Some(Stored {
-            place: 0,
+            fingerprint: key.fingerprint(),
+            seq: 0,
             at,
-            price,
+            // A price that does not fit is of no real currency.
+            price: price.billionths.try_into().unwrap_or_default(),
             sealed,
         })
     }
 }
 
-/// An outcome as it is stored.
+/// A result as it is stored.
 #[derive(Debug, Clone)]
 pub(super) struct Stored {
-    /// The number of its row, once it has one: later ones have higher numbers.
-    pub(super) place: i64,
+    /// The fingerprint of its request.
+    pub(super) fingerprint: i64,
+    /// The number of its row, once it has one: later rows have higher numbers.
+    pub(super) seq: i64,
     /// When it arrived, in milliseconds since 1970.
     pub(super) at: i64,
-    /// What the answer cost, in billionths; zero if that is not known, and for a failure.
+    /// What the answer cost, in billionths; zero for a failure, and if nobody gave a price.
     pub(super) price: i64,
     pub(super) sealed: Vec<u8>,
 }
 
 impl Stored {
     fn payment(&self) -> Payment {
+        let billionths = self.price.try_into().unwrap_or_default();
         Payment {
-            place: self.place,
-            price: Money {
-                billionths: self.price.try_into().unwrap_or_default(),
-            },
+            seq: self.seq,
+            price: Money { billionths },
         }
     }
 }
 
-/// What a ledger knows about a request.
+/// What a ledger has for a request.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LookupResult {
-    /// What became of it, where that can be used.
-    pub(crate) known: Option<KnownResult>,
+    /// What became of it, if the run may use that.
+    pub(crate) result: Option<KnownResult>,
     /// What that cost, if it is an answer.
     pub(crate) payment: Payment,
     /// Whether that arrived in this start of the run.
-    pub(crate) is_own: bool,
-    /// When that arrived, if it is so old that people should know: in milliseconds since 1970.
+    pub(crate) is_of_this_start: bool,
+    /// When that arrived, in milliseconds since 1970, if it is so old that people should be told.
     pub(crate) aged: Option<i64>,
-    /// The answer from before the run started that this run replaces or has replaced: the same however often the run was
-    /// stopped since, and for all rows that ask the same.
+    /// The answer from before the run started that this run replaces or has replaced: the same
+    /// however often the run was stopped since, and for all rows with this request.
     pub(crate) old: Option<Box<OldAnswer>>,
-    /// Why something that is stored is not used.
+    /// Why the run does not use something that is stored.
     pub(crate) passed_over: Option<PassedOver>,
 }
 
 /// What an answer cost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Payment {
-    /// Names the answer among those of its ledger: rows with equal requests share one.
-    pub(crate) place: i64,
+    /// The number of the answer in its ledger: rows with equal requests share one answer.
+    pub(crate) seq: i64,
     /// Zero if nobody gave it.
     pub(crate) price: Money,
 }
@@ -127,27 +133,29 @@ pub(crate) enum KnownResult {
     Failure(Failure),
 }
 
-/// What must be known of a run to say what is of use to it.
+/// Which of the stored results a run uses. All times are in milliseconds since 1970.
 #[derive(Clone)]
 pub(super) struct Scope {
-    /// Older answers are not used, in milliseconds since 1970.
+    /// Older answers are not used.
     pub(super) not_before: i64,
-    /// Of up to this much younger answers, the fingerprint of the request decides whether they are used: in milliseconds.
+    /// Of answers that are younger than that by up to this time, the request's fingerprint decides
+    /// which are used.
     pub(super) spread: u64,
     /// Older failures are not used either; never before `not_before`.
     pub(super) failures_from: i64,
-    /// When the run first started, in milliseconds since 1970.
+    /// When the run first started.
     pub(super) started: i64,
-    /// Answers from before are said to be old, in milliseconds since 1970; `i64::MIN` says nothing.
+    /// People are told of answers from before that; `i64::MIN` for none.
     pub(super) aged_before: i64,
-    /// Names this start of the run: the nonces of its seals start with it.
+    /// The random number of this start of the run, with which the nonces of its seals start.
     pub(super) start: i64,
     /// Reads the bodies of answers.
     pub(super) read: ReadAnswer,
 }
 
 impl Scope {
-    /// The time from which on answers to this request are used. Fingerprints are evenly distributed, and so are these times.
+    /// The time from which on answers to this request are used. Fingerprints are evenly
+    /// distributed, and so are these times.
     pub(super) fn used_from(&self, key: &RequestKey) -> i64 {
         let fingerprint = key.fingerprint().cast_unsigned();
         let later = (u128::from(fingerprint) * u128::from(self.spread)) >> 64;
@@ -155,7 +163,8 @@ impl Scope {
         self.not_before.saturating_add(later)
     }
 
-    /// What the stored outcomes of a request mean, of which `next` gives the latest first. No more are read than are needed.
+    /// What the stored results of a request mean, of which `next` reads the latest first, and no
+    /// more than are needed.
     ///
     /// # Errors
     /// `next` failed.
@@ -164,12 +173,12 @@ impl Scope {
         key: &RequestKey,
         mut next: impl FnMut() -> Result<Option<Stored>, E>,
     ) -> Result<LookupResult, E> {
-        let mut result = LookupResult::default();
+        let mut found = LookupResult::default();
         let (mut failure, mut damaged) = (None, false);
         let used_from = self.used_from(key);
         while let Some(stored) = next()? {
             let (at, payment, sealed) = (stored.at, stored.payment(), stored.sealed);
-            let is_own = sealed.starts_with(&self.start.to_le_bytes());
+            let is_of_this_start = sealed.starts_with(&self.start.to_le_bytes());
             let Some(plain) = key.open(at, sealed) else {
                 damaged = true;
                 continue;
@@ -180,47 +189,48 @@ impl Scope {
                         damaged = true;
                         continue;
                     };
-                    if at < used_from || result.known.is_some() {
-                        let is_old = result.known.is_none() || at < self.started;
+                    if at < used_from || found.result.is_some() {
+                        let is_old = found.result.is_none() || at < self.started;
                         let old = OldAnswer {
                             answer,
                             payment,
                             at,
                         };
-                        result.old = is_old.then(|| Box::new(old));
-                        if result.known.is_none() {
-                            result.passed_over = Some(PassedOver::TooOld);
+                        found.old = is_old.then(|| Box::new(old));
+                        if found.result.is_none() {
+                            found.passed_over = Some(PassedOver::TooOld);
                         }
                         break;
                     }
-                    result.known = Some(KnownResult::Answer(answer));
-                    result.payment = payment;
-                    result.is_own = is_own;
-                    result.aged = (at < self.aged_before).then_some(at);
-                    // Only a run that asks again replaces answers, and only its own ones do.
+                    found.result = Some(KnownResult::Answer(answer));
+                    found.payment = payment;
+                    found.is_of_this_start = is_of_this_start;
+                    found.aged = (at < self.aged_before).then_some(at);
+                    // A run replaces answers only if it asks again, and has then stored the later
+                    // ones itself.
                     if self.not_before == i64::MIN || at < self.started {
                         break;
                     }
                 }
                 Some((&FAILURE, words)) if at >= self.failures_from.max(used_from) => {
-                    failure = failure.or_else(|| Some((read_failure(words)?, is_own)));
+                    failure = failure.or_else(|| Some((read_failure(words)?, is_of_this_start)));
                 }
                 Some((&FAILURE, _)) => {
-                    result.passed_over = result.passed_over.or(Some(PassedOver::Failed));
+                    found.passed_over = found.passed_over.or(Some(PassedOver::Failed));
                 }
                 _ => damaged = true,
             }
         }
-        if let (None, Some((failure, is_own))) = (&result.known, failure) {
-            result.known = Some(KnownResult::Failure(failure));
-            result.is_own = is_own;
+        if let (None, Some((failure, is_of_this_start))) = (&found.result, failure) {
+            found.result = Some(KnownResult::Failure(failure));
+            found.is_of_this_start = is_of_this_start;
         }
-        if result.known.is_some() {
-            result.passed_over = None;
+        if found.result.is_some() {
+            found.passed_over = None;
         } else if damaged {
-            result.passed_over = Some(PassedOver::Damaged);
+            found.passed_over = Some(PassedOver::Damaged);
         }
-        Ok(result)
+        Ok(found)
     }
 }
 
@@ -229,8 +239,52 @@ fn read_failure(words: &[u8]) -> Option<Failure> {
     Some(Failure::new(Reason::of_word(word)?, message))
 }
 
+/// How many bytes the results of a run without a ledger may take, as much as the rows of the
+/// window: room for 200,000 answers, of which the latest 100,000 are always there.
+const MAX_CACHE_BYTES: usize = if cfg!(test) { 1 << 16 } else { 1 << 26 };
+/// What a result takes at most besides its texts: its slot in a table that may be less than half
+/// full, and what it costs to allocate the texts.
+const BYTES_PER_RESULT: usize = 280;
+
+/// The latest results of a run without a ledger, so that it asks about identical rows once. What
+/// is forgotten is asked again.
+#[derive(Default)]
+pub(super) struct ResultCache {
+    young: ByRequest<KnownResult>,
+    /// The results before them.
+    old: ByRequest<KnownResult>,
+    /// What the young ones take, in bytes.
+    bytes: usize,
+}
+
+impl ResultCache {
+    /// Keeps the verdict of a request. If there is no room for it, the older half is forgotten.
+    pub(super) fn add(&mut self, key: RequestKey, verdict: &Verdict) {
+        let bytes = BYTES_PER_RESULT + verdict.bytes();
+        if self.bytes + bytes > MAX_CACHE_BYTES / 2 {
+            self.old = mem::take(&mut self.young);
+            self.bytes = 0;
+        }
+        self.bytes += bytes;
+        let result = match verdict {
+            Verdict::Scored(answer, _) => KnownResult::Answer(answer.clone()),
+            Verdict::Failed(failure) => KnownResult::Failure(failure.clone()),
+        };
+        self.young.insert(key, result);
+    }
+
+    /// What became of a request, unless that is forgotten.
+    pub(super) fn find(&self, key: &RequestKey) -> Option<LookupResult> {
+        let result = self.young.get(key).or_else(|| self.old.get(key))?;
+        Some(LookupResult {
+            result: Some(result.clone()),
+            is_of_this_start: true,
+            ..LookupResult::default()
+        })
+    }
+}
+
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::verdict::{Score, TransactionId};
@@ -270,13 +324,13 @@ mod tests {
         let nonce = |at: i64| if at > STARTED { [0; 12] } else { [1; 12] };
         let stored = stored.iter().rev();
         let price = Money { billionths: 7 };
-        let seal = |(at, outcome): &(i64, &PaidResult)| outcome.seal(key, nonce(*at), *at, price);
+        let seal = |(at, result): &(i64, &PaidResult)| result.seal(key, nonce(*at), *at, price);
         let mut stored = stored.map(|stored| seal(stored).unwrap());
         scope.judge(key, || Ok::<_, ()>(stored.next())).unwrap()
     }
 
     fn score(result: &LookupResult) -> Option<&str> {
-        match &result.known {
+        match &result.result {
             Some(KnownResult::Answer(answer)) => Some(answer.score.digits()),
             _ => None,
         }
@@ -304,17 +358,18 @@ mod tests {
         );
         let replaced = judge(500, 500, &[(200, &one), (STARTED + 1, &two)]);
         assert_eq!((score(&replaced), replaced.passed_over), (Some("2"), None));
-        assert!(replaced.is_own && !all.is_own);
+        assert!(replaced.is_of_this_start && !all.is_of_this_start);
         assert_eq!(replaced.old.unwrap().answer.score.digits(), "1");
 
-        // Half of the fingerprints are negative numbers, and the second half of the times is theirs.
+        // Half of the fingerprints are negative numbers, and the second half of the times is
+        // theirs.
         for (fingerprint, used_from) in [(0, 500), (i64::MAX, 509), (i64::MIN, 510), (-1, 519)] {
             let mut key = RequestKey::some(1);
             key.fingerprint = fingerprint;
-            for (at, outcome) in [(used_from - 1, &one), (used_from, &one), (519, &failure)] {
-                let judged = judge_for(&key, (500, 20), 500, &[(at, outcome)]);
+            for (at, result) in [(used_from - 1, &one), (used_from, &one), (519, &failure)] {
+                let judged = judge_for(&key, (500, 20), 500, &[(at, result)]);
                 assert_eq!(
-                    judged.known.is_some(),
+                    judged.result.is_some(),
                     at >= used_from,
                     "{fingerprint} {at}"
                 );
@@ -323,14 +378,14 @@ mod tests {
 
         let failed = judge(i64::MIN, i64::MIN, &[(200, &failure)]);
         assert!(
-            matches!(failed.known, Some(KnownResult::Failure(f)) if f.reason == Reason::NoAnswer)
+            matches!(failed.result, Some(KnownResult::Failure(f)) if f.reason == Reason::NoAnswer)
         );
         assert_eq!(failed.payment, Payment::default());
         let better = judge(i64::MIN, i64::MIN, &[(50, &one), (200, &failure)]);
         assert_eq!(score(&better), Some("1"), "it was paid for");
         let retried = judge(i64::MIN, 500, &[(200, &failure)]);
         assert_eq!(
-            (retried.known, retried.passed_over),
+            (retried.result, retried.passed_over),
             (None, Some(PassedOver::Failed))
         );
         let damaged = judge(
@@ -339,8 +394,56 @@ mod tests {
             &[(200, &PaidResult::Answer(Bytes::from_static(b"x")))],
         );
         assert_eq!(
-            (damaged.known, damaged.passed_over),
+            (damaged.result, damaged.passed_over),
             (None, Some(PassedOver::Damaged))
         );
+    }
+
+    fn scored(captured: &str) -> Verdict {
+        let answer = Answer {
+            transaction_id: TransactionId::new("t").unwrap(),
+            score: Score::from_json_number("1.50").unwrap(),
+            captured: Box::new([Some(captured.into()), None]),
+        };
+        Verdict::Scored(answer, None)
+    }
+
+    fn cached(cache: &ResultCache, key: RequestKey) -> Option<Verdict> {
+        let found = cache.find(&key)?;
+        assert!(found.is_of_this_start);
+        found.result.map(|result| match result {
+            KnownResult::Answer(answer) => Verdict::Scored(answer, None),
+            KnownResult::Failure(failure) => Verdict::Failed(failure),
+        })
+    }
+
+    #[test]
+    fn a_result_is_found_whole_and_only_by_its_request() {
+        let mut cache = ResultCache::default();
+        let failed = Verdict::Failed(Failure::new(Reason::NoAnswer, "timed out"));
+        for (number, verdict) in [(1, scored("\"level\"")), (2, failed)] {
+            let key = RequestKey::some(number);
+            cache.add(key, &verdict);
+            assert_eq!(cached(&cache, key), Some(verdict));
+            // The same fingerprint, of another request.
+            let other = RequestKey::of_row(number.into());
+            assert_eq!(other.fingerprint(), key.fingerprint());
+            assert_eq!(cached(&cache, other), None);
+        }
+    }
+
+    #[test]
+    fn a_full_map_forgets_the_older_half_and_never_takes_more_than_it_may() {
+        for captured in ["", &"x".repeat(1_000), &"x".repeat(MAX_CACHE_BYTES)] {
+            let each = BYTES_PER_RESULT + scored(captured).bytes();
+            let half = (MAX_CACHE_BYTES / 2 / each).max(1) as u64;
+            let mut cache = ResultCache::default();
+            for row in 1..=5 * half {
+                cache.add(RequestKey::of_row(row), &scored(captured));
+                let has = |row| cache.find(&RequestKey::of_row(row)).is_some();
+                assert!((row.saturating_sub(half - 1).max(1)..=row).all(has));
+                assert!(row <= 2 * half || !has(row - 2 * half));
+            }
+        }
     }
 }

@@ -1,9 +1,13 @@
-//! What a ledger asks of its database, whichever that is: a few operations, and statements over tables that are the same in both.
+//! What a ledger asks of its database: a few operations, and statements over tables that are the
+//! same in a file and on a server.
 //!
-//! A statement's text is fixed but for the words of its [`Dialect`]; values are sent beside it, as `$1`, `$2`, … in the order in
-//! which they first appear. Only storing answers and finding them has code of its own in each database: there are many of them.
+//! A statement's text is fixed, except for the words of the [`Dialect`]; values are sent beside
+//! it, as `$1`, `$2`, … in the order in which they first appear. Only storing answers and finding
+//! them has code of its own in each database: there are many of them.
 
+use std::num::NonZeroUsize;
 use std::str::FromStr;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rusqlite::ToSql;
 use rusqlite::types::{FromSql, Value};
@@ -11,18 +15,20 @@ use rusqlite::types::{FromSql, Value};
 use super::answers::{LookupResult, Scope, Stored};
 use super::fault::{DbFault, VERSION};
 use super::key::{RequestKey, random_secret};
-use super::settings::{LedgerSettings, ServerWait};
+use super::location::ServerWait;
+use crate::base::money::Money;
 
 /// What differs in the statements.
 pub(super) struct Dialect {
-    /// This moment by the database's clock, in milliseconds since 1970. Not that of a transaction's start, which may have
-    /// waited for the lock.
+    /// This moment by the database's clock, in milliseconds since 1970, and not when the
+    /// transaction started, which may have waited for the lock since.
     pub(super) now: &'static str,
     /// Bytes of all that is stored.
     pub(super) bytes: &'static str,
     /// The statements that must follow in the transaction that has removed answers.
     pub(super) after_removal: &'static [&'static str],
-    /// The right that this user lacks to rewrite the tables, as a statement that grants it; no row if it lacks none.
+    /// Returns the statement that would grant this user the right to rewrite the tables; no row if
+    /// the user has it.
     pub(super) missing_grant: &'static str,
     /// The statements that must follow in the transaction that has copied answers.
     pub(super) after_copy: &'static [&'static str],
@@ -33,15 +39,21 @@ pub(super) struct Dialect {
 /// What a database is opened for.
 #[derive(Clone, Copy)]
 pub(super) enum Purpose<'p> {
-    /// A run that starts. It makes the ledger where there is none.
-    Run(&'p LedgerSettings),
+    /// Starting a run with this many calls in flight, which later waits for a server like this. A
+    /// missing file is made.
+    Run {
+        in_flight: NonZeroUsize,
+        wait: &'p ServerWait,
+    },
     /// Another connection of a run under way, which waits for a server like this.
     SecondConnection(&'p ServerWait),
-    /// Read-only, beside runs: never checkpoints the log of a file.
+    /// Reading beside runs: never checkpoints the log of a file.
     Look,
-    /// Removing answers, while no other program uses it. In a file, what is removed is overwritten.
+    /// Removing answers, while no other program uses the ledger. In a file, what is removed is
+    /// overwritten.
     Admin,
-    /// Receiving what another ledger has, while no other program uses it. An empty file is made a ledger.
+    /// Receiving what another ledger has, while no other program uses this one. An empty file is
+    /// made a ledger.
     Copy,
 }
 
@@ -58,26 +70,29 @@ pub(super) trait Database: Send {
     /// It cannot be read or written.
     fn query(&mut self, statement: &str, values: &[&dyn ToSql]) -> Result<Vec<TableRow>, DbFault>;
 
-    /// Does something in one transaction, while no other one writes; if that fails, nothing is changed. It may be repeated. What
-    /// is not durable may be undone by a power cut, up to the last transaction that is.
+    /// Does `work` in one transaction, while nobody else writes; if that fails, nothing is
+    /// changed. It may be repeated. A power cut may undo transactions that are not durable, back
+    /// to the last one that is.
     ///
     /// # Errors
     /// It cannot be written, or `work` fails.
     fn transaction(&mut self, durable: bool, work: &mut Work<'_>) -> Result<(), DbFault>;
 
-    /// Stores what became of requests to an account, within a transaction.
+    /// Stores results of an account, within a transaction.
     ///
     /// # Errors
     /// It cannot be written.
-    fn append(&mut self, account: i64, records: &[(i64, Stored)]) -> Result<(), DbFault>;
+    fn append(&mut self, account: i64, results: &[Stored]) -> Result<(), DbFault>;
 
-    /// Removes what this start of a run has stored about requests with these fingerprints, within a transaction.
+    /// Removes what this start of a run has stored about requests with these fingerprints, within
+    /// a transaction.
     ///
     /// # Errors
     /// It cannot be written.
     fn discard(&mut self, start: i64, fingerprints: &[i64]) -> Result<(), DbFault>;
 
-    /// What is known of each of these requests, in their order. Within a transaction they are about to be claimed.
+    /// What is stored for each of these requests, in their order. Within a transaction they are
+    /// about to be claimed.
     ///
     /// # Errors
     /// It cannot be read.
@@ -87,19 +102,31 @@ pub(super) trait Database: Send {
     ///
     /// # Errors
     /// It cannot be made.
-    fn beside(&self) -> Result<Box<dyn Database>, DbFault>;
+    fn second_connection(&self) -> Result<Box<dyn Database>, DbFault>;
 
-    /// Rewrites it, so that nothing of what was removed is in it.
+    /// Rewrites it, so that no trace of what was removed is left.
     ///
     /// # Errors
     /// It cannot be rewritten, for instance on a full disk. What was removed stays removed.
     fn rewrite(&mut self) -> Result<(), DbFault>;
 
-    /// The run has started: a new file stays, and from now on a server is waited for as the run's settings say.
+    /// The run has started: a new file stays, and from now on a server is waited for as the run's
+    /// settings say.
     fn run_starts(&mut self);
 
-    /// Whether the disk is full, so that only answers to calls that are out are still kept.
-    fn is_full(&self) -> bool;
+    /// Whether the disk is full, so that only answers to calls in flight are still stored.
+    fn is_full(&self) -> bool {
+        false
+    }
+
+    /// Bytes of its files, or of its tables.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    fn bytes(&mut self) -> Result<u64, DbFault> {
+        let bytes = self.query(self.dialect().bytes, &[])?;
+        first(&bytes)?.get(0)
+    }
 
     /// Runs a statement in a durable transaction of its own: the rows that it returns.
     ///
@@ -131,6 +158,12 @@ impl TableRow {
         text.parse().map_err(|_| DbFault::damaged())
     }
 
+    /// An amount that is stored as a text of billionths.
+    pub(super) fn money(&self, column: usize) -> Result<Money, DbFault> {
+        let billionths = self.parse(column)?;
+        Ok(Money { billionths })
+    }
+
     pub(super) fn hash(&self, column: usize) -> Result<[u8; 32], DbFault> {
         self.parse::<blake3::Hash>(column).map(Into::into)
     }
@@ -146,48 +179,54 @@ pub(super) fn hex(hash: &[u8; 32]) -> String {
     blake3::Hash::from_bytes(*hash).to_string()
 }
 
-/// What a ledger says about itself: its secret, and when it was made, in milliseconds since 1970.
-///
-/// # Errors
-/// It is of another version, or damaged.
-pub(super) fn read_meta(database: &mut dyn Database) -> Result<([u8; 32], i64), DbFault> {
-    read_meta_since(database, VERSION)
+/// What a ledger says about itself.
+pub(super) struct Meta {
+    pub(super) secret: [u8; 32],
+    /// When it was made, in milliseconds since 1970.
+    pub(super) created: i64,
 }
 
-/// The same of a ledger that may also be of an earlier version, down to the oldest one.
+/// Reads what a ledger says about itself.
 ///
 /// # Errors
-/// It is of another version, or damaged.
-pub(super) fn read_meta_since(
-    database: &mut dyn Database,
-    oldest: i32,
-) -> Result<([u8; 32], i64), DbFault> {
+/// It is damaged, or neither of this version nor of one from the oldest on.
+pub(super) fn read_meta(database: &mut dyn Database, oldest: i32) -> Result<Meta, DbFault> {
     let rows = database.query("SELECT version, secret, created FROM meta", &[])?;
     let row = rows.first().ok_or_else(DbFault::missing)?;
-    match row.get(0)? {
-        version if (oldest..=VERSION).contains(&version) => Ok((row.hash(1)?, row.get(2)?)),
-        version => Err(DbFault::of_version(version)),
+    let version = row.get(0)?;
+    if !(oldest..=VERSION).contains(&version) {
+        return Err(DbFault::of_version(version));
     }
+    Ok(Meta {
+        secret: row.hash(1)?,
+        created: row.get(2)?,
+    })
 }
 
-/// The statement that makes what a ledger says about itself, with the ledger's secret as its value.
+/// The statement that stores what a new ledger says about itself, and its value: a new secret.
 pub(super) fn insert_meta(dialect: &Dialect) -> (String, String) {
     let insert = format!("INSERT INTO meta VALUES ({VERSION}, $1, {})", dialect.now);
     (insert, hex(&random_secret()))
 }
 
-/// The statements that make the tables: `id` is the type of a key that the database chooses, `integer` that of a number, `bytes`
-/// that of bytes, and `table` what is said of a table. That of the answers is its own in each database.
+/// The statements that make the tables, except `answers`, which differs. `id` is the type of a key
+/// that the database chooses, `integer` that of a number, `bytes` that of bytes, and `table` the
+/// options of a table.
 ///
 /// - `meta`: the secret that keys are made with.
-/// - `accounts`: a keyed hash of the address and the service ID; the limits of the service as JSON, and when they were found.
-/// - `spending`: by account, day since 1970 and price of a call (`0` where the run gave none), how many calls were made, and how many
-///   answers brought a verdict. After some were removed, a row of day 0 takes them away, so that there are at most so many.
-/// - `runs`: the name is a hash of the output's path, or random for rows to a stream; then a hash of the input's path; which answers
-///   it uses, by the option and from when on; when it first started; the rows without a verdict, once it has ended; the calls of all
-///   starts, and what they cost, if the last one gave a price; a random number of its latest start, until when its claims are its
-///   own, and how long that lasts at most; and where its files are, as on a server paths do not say on which host.
-/// - `claims`: in batches, the requests that a start of a run calls for, or that nobody has any more (run 0), since when.
+/// - `accounts`: a keyed hash of the address and the service ID; the limits of the service as
+///   JSON, and when they were found.
+/// - `spending`: by account, day since 1970 and price of a call (`0` if the run gave none), how
+///   many calls were made, and how many answers brought a verdict. After a removal, a row of day 0
+///   has a negative number, so that the sum is what is left.
+/// - `runs`: the name is a hash of the output's path, or random for rows to a stream; then a hash
+///   of the input's path; which answers it uses, by the option and from when on; when it first
+///   started; the rows without a verdict, once it has ended; the calls of all starts, and what
+///   they cost, if the last one gave a price; a random number of its latest start; when its lease
+///   ends, and how long a lease lasts; and the host and directory of its files, as on a server a
+///   path does not say on which host it is.
+/// - `claims`: in batches, since when, the requests that a start of a run calls for, or that
+///   killed starts have left (run 0).
 /// - `outputs`: how runs have left their files.
 pub(super) fn tables(id: &str, integer: &str, bytes: &str, table: &str) -> String {
     format!(
@@ -205,4 +244,33 @@ pub(super) fn tables(id: &str, integer: &str, bytes: &str, table: &str) -> Strin
             at {integer} NOT NULL, fps {bytes} NOT NULL) {table};
         CREATE TABLE outputs (path TEXT, state TEXT, input TEXT, PRIMARY KEY (path, state, input)) {table};"
     )
+}
+
+/// A time as it is stored, in milliseconds since 1970: in seconds, runs that follow each other
+/// closely could not be told apart.
+pub(super) fn to_millis(time: SystemTime) -> i64 {
+    duration_millis(time.duration_since(UNIX_EPOCH).unwrap_or_default())
+}
+
+/// A time that is stored.
+pub(super) fn from_millis(millis: i64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_millis(u64::try_from(millis).unwrap_or(0))
+}
+
+pub(super) fn duration_millis(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Now by this machine's clock, as it is stored.
+pub(super) fn now_millis() -> i64 {
+    to_millis(SystemTime::now())
+}
+
+/// Waits until another attempt may succeed.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "no call is made before the ledger is open, and after that its own threads wait"
+)]
+pub(super) fn pause(time: Duration) {
+    std::thread::sleep(time);
 }

@@ -1,23 +1,22 @@
-//! Why a database did not do something, and what that means for people: the exit code, the words and the hint, in one place.
+//! Why a database did not do something, and what that means for people: the exit code, the words
+//! and the hint, in one place.
 
 use std::io;
-use std::path::Path;
 
-use super::server_url::ServerUrl;
+use super::location::LedgerLocation;
 use crate::base::error::{Error, HINT_FREE_SPACE};
 use crate::base::private_file;
 
 /// The schema's version. A ledger of another version is refused and never guessed at.
 pub(crate) const VERSION: i32 = 7;
+/// The oldest version that can be copied into a ledger of this version: the one before.
+pub(super) const OLDEST_COPIED: i32 = 6;
 
 /// What to do about a ledger that only its owner can write.
 pub(super) const HINT_SHARE: &str =
     "its owner can share it with a group by `chmod g+rw` on it and the files beside it";
-/// The oldest version that can be copied into a ledger of this version: the one before, once there is one.
-pub(super) const OLDEST_COPIED: i32 = 6;
-
 /// What to do with a damaged ledger.
-const DAMAGED: &str = "move it elsewhere, with the files of its name and `-wal` and `-shm`, and put a copy of it in its place (`rescore ledger copy` makes copies)";
+const HINT_DAMAGED: &str = "move it elsewhere, with the files of its name and `-wal` and `-shm`, and put a copy of it in its place (`rescore ledger copy` makes copies)";
 
 /// What to do about a server that refuses with these words.
 fn hint_of_refusal(words: &str) -> &'static str {
@@ -50,13 +49,13 @@ pub(super) enum DbFaultKind {
     Held,
     /// It is not a ledger of this version.
     Foreign,
-    /// There is none.
+    /// There is no ledger.
     Missing,
     /// The server does not answer, or can serve no client now. It may be back soon.
     Away,
     /// The server takes no writes: it is a replica, perhaps only until a fail-over is complete.
     ReadOnly,
-    /// The server is there, and another attempt has the same result.
+    /// The server answers, and another attempt has the same result.
     Refused,
     /// Anything else, such as a disk that fails.
     Other,
@@ -85,7 +84,8 @@ impl DbFault {
         Self::new(DbFaultKind::NoSpace, "no space left on device")
     }
 
-    /// Of a ledger that is read to be copied, while the copy is written.
+    /// The fault of the ledger that is copied from, which the ledger that is copied to must not be
+    /// blamed for.
     pub(super) fn of_copied(mut self) -> Self {
         self.words = format!("the ledger to be copied cannot be read: {}", self.words);
         self.kind = DbFaultKind::Other;
@@ -104,7 +104,7 @@ impl DbFault {
         Self::new(DbFaultKind::Foreign, words)
     }
 
-    /// In the system's terms, by which a full disk is recognised.
+    /// The cause in the system's terms, by which a full disk is recognised.
     fn cause(&self) -> io::Error {
         let kind = match self.kind {
             DbFaultKind::NoSpace => io::ErrorKind::StorageFull,
@@ -114,80 +114,72 @@ impl DbFault {
         io::Error::new(kind, self.words.clone())
     }
 
-    /// As what keeps a command from starting, or a run from going on: `doing` such as "open". A full disk is not a fault of the
-    /// settings: exit code 3. Another program that uses the ledger will end: exit code 75.
-    pub(super) fn error(&self, doing: &str, ledger: &Path) -> Error {
-        let shown = ledger.display();
+    /// Why a command cannot start, or a run cannot continue: `doing` is a verb such as "open".
+    /// Exit code 3 for a full disk, which is not a fault of the settings; 75 for another program
+    /// that uses the ledger, and will end.
+    pub(super) fn error(&self, doing: &str, ledger: &LedgerLocation) -> Error {
+        use DbFaultKind as Kind;
+        let path = ledger.path();
+        let display = path.display();
         let is_opened = doing == "open";
-        let is_server = ledger.to_str().is_some_and(ServerUrl::is_one);
-        let cannot = format!("cannot {doing} the ledger `{shown}`");
-        let (error, hint) = match self.kind {
-            DbFaultKind::Held => {
-                let words = format!("a run or another command is using the ledger `{shown}`");
-                return Error::busy(words).detail(
-                    "a run that was killed counts as using it for its `--timeout` and 10 s more",
-                );
+        let cannot = format!("cannot {doing} the ledger `{display}`");
+        let usage = |cannot: &str| Error::usage(cannot).because(self.cause()).about(path);
+        let stopped = |cannot: &str| Error::stopped(cannot).because(self.cause()).about(path);
+        match (self.kind, ledger) {
+            (Kind::Held, _) => {
+                let words = format!("a run or another command is using the ledger `{display}`");
+                Error::busy(words)
+                    .detail("after a kill the lease lasts `--timeout` + 10 s; try again then")
             }
-            DbFaultKind::Foreign => {
-                let error = Error::usage(format!("`{shown}` {}", self.words));
-                return error.detail("it is left as it is").hint(format!(
-                    "move it to another name; `rescore ledger copy OTHER {shown}` brings a copy, or one of the version before, back"
-                ));
+            (Kind::Foreign, _) => Error::usage(format!("`{display}` {}", self.words))
+                .detail("it is left as it is")
+                .hint(format!(
+                    "move it to another name; `rescore ledger copy OTHER {display}` brings a copy, or one of the version before, back"
+                )),
+            (Kind::Missing, LedgerLocation::Server(_)) => {
+                Error::usage(format!("there is no ledger at `{display}` yet"))
+                    .hint(format!("make it once with `rescore ledger init '{display}'`"))
             }
-            DbFaultKind::Missing if is_server => {
-                return Error::usage(format!("there is no ledger at `{shown}` yet"))
-                    .hint(format!("make it once with `rescore ledger init '{shown}'`"));
+            (Kind::Missing, LedgerLocation::File(_)) => {
+                Error::usage(format!("there is no ledger `{display}`"))
             }
-            DbFaultKind::Missing => {
-                return Error::usage(format!("there is no ledger `{shown}`"));
+            (Kind::NoSpace | Kind::TooLarge, _) if is_opened => {
+                stopped(&format!("cannot write the ledger `{display}`")).hint(HINT_FREE_SPACE)
             }
-            DbFaultKind::NoSpace | DbFaultKind::TooLarge if is_opened => (
-                Error::stopped(format!("cannot write the ledger `{shown}`")),
-                HINT_FREE_SPACE,
-            ),
-            DbFaultKind::Damaged => (Error::usage(cannot), DAMAGED),
-            DbFaultKind::Away => (
-                Error::stopped(cannot),
-                "run the same command again when the server answers",
-            ),
-            DbFaultKind::ReadOnly => (
-                Error::usage(cannot),
-                "name the primary, which takes writes: this server is a replica or read-only",
-            ),
-            DbFaultKind::Refused if self.words.contains("SQLSTATE 42501") => {
-                let url = ledger.to_str().unwrap_or_default();
-                let role = ServerUrl::parse(url).ok().and_then(|url| url.role());
-                let role = role.unwrap_or_default();
-                let error = Error::usage(cannot).because(self.cause()).about(ledger);
-                return error.hint(format!(
+            (Kind::Damaged, _) => usage(&cannot).hint(HINT_DAMAGED),
+            (Kind::Away, _) => {
+                stopped(&cannot).hint("run the same command again when the server answers")
+            }
+            (Kind::ReadOnly, _) => usage(&cannot)
+                .hint("name the primary, which takes writes: this server is a replica or read-only"),
+            (Kind::Refused, LedgerLocation::Server(url))
+                if self.words.contains("SQLSTATE 42501") =>
+            {
+                let role = url.role().unwrap_or_default();
+                usage(&cannot).hint(format!(
                     "the tables' owner can allow it: `GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO \"{role}\"`"
-                ));
+                ))
             }
-            DbFaultKind::Refused => (Error::usage(cannot), hint_of_refusal(&self.words)),
+            (Kind::Refused, _) => usage(&cannot).hint(hint_of_refusal(&self.words)),
             // SQLite makes files beside a ledger also to read it.
-            DbFaultKind::Other if is_opened => match private_file::not_writable(ledger) {
-                Some(why) if ledger.exists() => (Error::usage(cannot).detail(why), HINT_SHARE),
-                _ => (Error::usage(cannot), ""),
+            (Kind::Other, _) if is_opened => match private_file::not_writable(path) {
+                Some(why) if path.exists() => usage(&cannot).detail(why).hint(HINT_SHARE),
+                _ => usage(&cannot),
             },
-            _ => (Error::stopped(cannot), ""),
-        };
-        let error = error.because(self.cause()).about(ledger);
-        if hint.is_empty() {
-            error
-        } else {
-            error.hint(hint)
+            _ => stopped(&cannot),
         }
     }
 
-    /// As what keeps answers from being stored. All calls that wait for their answers get it.
-    pub(super) fn of_answers(&self, ledger: &Path) -> Error {
-        let cannot = Error::stopped(format!("cannot keep answers in `{}`", ledger.display()))
+    /// Why answers cannot be stored. All calls that wait for their answers get it.
+    pub(super) fn of_answers(&self, ledger: &LedgerLocation) -> Error {
+        let path = ledger.path();
+        let cannot = Error::stopped(format!("cannot keep answers in `{}`", path.display()))
             .because(self.cause())
-            .about(ledger);
+            .about(path);
         match self.kind {
-            DbFaultKind::Damaged => cannot.hint(DAMAGED),
+            DbFaultKind::Damaged => cannot.hint(HINT_DAMAGED),
             DbFaultKind::Held => cannot.hint(
-                "end the other program, or let it go on if it was suspended; then the same command continues",
+                "end the other program, or let it continue if it was suspended; then run the same command again",
             ),
             _ => cannot,
         }

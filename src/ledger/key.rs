@@ -1,9 +1,10 @@
-//! Names for requests, and the seals on what is known of them.
+//! Names for requests, and the seals on their results.
 //!
-//! A key comes from the service's address, the service ID and the request's body, with a secret that each ledger draws for
-//! itself. It has two parts: a fingerprint, by which an answer is found, and a sealing key, with which it is encrypted. So an answer
-//! can be read only with its request, and a seal that opens proves that the answer belongs to the request and that no bit
-//! of it has changed. This file must not know how answers are stored.
+//! A key comes from the service's address, the service ID and the request's body, with a secret
+//! that each ledger draws for itself. It has two parts: a fingerprint, by which an answer is
+//! found, and a sealing key, with which it is encrypted. So an answer can be read only with its
+//! request, and a seal that opens proves that the answer belongs to the request and that no bit of
+//! it has changed. This file must not know how answers are stored.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -18,13 +19,13 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 /// A keyed hash of something that must not be readable in a ledger, such as a path.
 pub(super) type PathHash = [u8; 32];
 
-/// What makes each seal different; no two seals of one key may share it.
+/// Makes each seal different: no two seals with one key may share it.
 pub(super) type SealNonce = [u8; NONCE_LEN];
 
 /// Names a request in one ledger.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct RequestKey {
-    /// Different requests share one with a chance of 2⁻⁶⁴.
+    /// Two different requests share one with a chance of 2⁻⁶⁴.
     pub(super) fingerprint: i64,
     sealing: [u8; 32],
 }
@@ -51,8 +52,9 @@ impl RequestKey {
         self.fingerprint
     }
 
-    /// Encrypts what became of the request at this time, given in parts: the nonce, then the encrypted bytes and the tag. The
-    /// time cannot be changed without breaking the seal. `None` if it is far too long.
+    /// Encrypts the result of the request at this time, given in parts, to the nonce, the
+    /// encrypted bytes and the tag. Changing the time breaks the seal. `None` if the result is far
+    /// too long.
     pub(super) fn seal(&self, nonce: SealNonce, at: i64, plain: &[&[u8]]) -> Option<Vec<u8>> {
         let length: usize = plain.iter().map(|part| part.len()).sum();
         let mut sealed = Vec::with_capacity(NONCE_LEN + length + CHACHA20_POLY1305.tag_len());
@@ -70,14 +72,16 @@ impl RequestKey {
         Some(sealed)
     }
 
-    /// Decrypts what became of the request at this time; `None` if it belongs to another request, or is damaged.
+    /// Decrypts the result of the request at this time; `None` if it belongs to another request,
+    /// or is damaged.
     pub(super) fn open(&self, at: i64, mut sealed: Vec<u8>) -> Option<Vec<u8>> {
-        let (nonce, text) = sealed.split_at_mut_checked(NONCE_LEN)?;
-        let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
+        let nonce = Nonce::try_assume_unique_for_key(sealed.get(..NONCE_LEN)?).ok()?;
         let about = Aad::from(at.to_le_bytes());
-        let length = self.cipher()?.open_in_place(nonce, about, text).ok()?.len();
-        sealed.truncate(NONCE_LEN + length);
-        sealed.drain(..NONCE_LEN);
+        let opened = self
+            .cipher()?
+            .open_within(nonce, about, &mut sealed, NONCE_LEN..);
+        let length = opened.ok()?.len();
+        sealed.truncate(length);
         Some(sealed)
     }
 
@@ -116,14 +120,14 @@ impl RequestHasher {
     pub(super) fn new(secret: &[u8; 32], endpoint: &str, service_id: &str) -> Self {
         let mut hasher = blake3::Hasher::new_keyed(secret);
         for part in [endpoint, service_id] {
-            // The length first: no two pairs run together to the same bytes.
+            // The length first: no two pairs give the same bytes.
             hasher.update(&(part.len() as u64).to_le_bytes());
             hasher.update(part.as_bytes());
         }
         Self::of_account(*hasher.finalize().as_bytes())
     }
 
-    /// Keys of one pass over a file, which mean nothing after it.
+    /// Keys of one pass over a file, which nothing finds after it.
     pub(crate) fn of_pass() -> Self {
         Self::of_account(random_secret())
     }
@@ -133,7 +137,7 @@ impl RequestHasher {
         Self { account }
     }
 
-    /// What a ledger lists the account by. The service ID cannot be read from it.
+    /// The hash by which a ledger lists the account. The service ID cannot be read from it.
     pub(super) const fn account(&self) -> &[u8; 32] {
         &self.account
     }
@@ -180,7 +184,8 @@ pub(super) fn random_secret() -> [u8; 32] {
     if SystemRandom::new().fill(&mut bytes).is_ok() {
         hasher.update(&bytes);
     }
-    // The standard library's source of unpredictable numbers, for systems where the other one fails.
+    // The standard library's source of unpredictable numbers, for systems where the other one
+    // fails.
     for _ in 0..4 {
         hasher.update(&RandomState::new().hash_one(()).to_le_bytes());
     }
@@ -188,7 +193,6 @@ pub(super) fn random_secret() -> [u8; 32] {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {
     use super::*;
 

@@ -2,28 +2,24 @@
 
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
-use rusqlite::{ToSql, params};
+use rusqlite::params;
 
-use super::accounts::{self, KnownLimit, PaceRow, StoredAccount};
-use super::answers::{LookupResult, Scope};
-use super::budget::CallBudget;
-use super::database::{Database, Purpose, read_meta};
-use super::fault::DbFault;
+use super::accounts::{self, RememberedLimit, StoredAccount};
+use super::answers::LookupResult;
+use super::database::{Database, Purpose, first, from_millis, read_meta};
+use super::fault::{DbFault, VERSION};
 use super::key::{RequestHasher, RequestKey};
+use super::location::LedgerLocation;
 use super::outputs::{self, OutputState};
-use super::runs::RunRecord;
-use super::settings::{LedgerLocation, LedgerSettings, time};
-use super::writer::LedgerWriter;
-use super::{postgres, sqlite, sqlite_connect, sqlite_file};
+use super::runs::{LedgerSettings, RunRecord};
+use super::writer::{LedgerThread, LedgerWriter};
+use super::{postgres, sqlite, sqlite_file};
 use crate::base::error::{Error, Result};
 
-/// What to do where there is no ledger that can be looked after.
-pub(super) const NAME_IT: &str = "`rescore check` says which ledger a run uses; that of `--sandbox` is `sandbox.ledger` beside yours";
-
-/// Opens a database; `None` if there is none yet, and none is made.
+/// Opens a database. `None` if there is none, and this purpose makes none.
 pub(super) fn connect(
     location: &LedgerLocation,
     purpose: Purpose<'_>,
@@ -39,54 +35,27 @@ pub(super) fn connect(
 pub(crate) struct LedgerFacts {
     /// Whether a run or another command has used the ledger before.
     pub(crate) existed: bool,
-    /// Where it is, for people.
-    pub(crate) place: PathBuf,
     /// Makes the keys that answers are found by.
     pub(crate) hasher: RequestHasher,
-    /// The address whose answers are found; `None` if there are answers of none.
+    /// The address whose answers are found; `None` if it has no answers.
     pub(crate) endpoint: Option<String>,
-    /// What is known of the run.
+    /// What is recorded of the run.
     pub(crate) run: RunRecord,
-    /// Answers of this address and service ID that the run may use; with a range of ages, not all of these.
-    pub(crate) usable: u64,
-    /// Those that are too old for it.
-    pub(crate) too_old: u64,
+    /// Answers of this address and service ID.
+    pub(crate) answers: u64,
+    /// Whether the latest of them are recent enough for the run.
+    pub(crate) has_usable: bool,
     /// The limit that an earlier run found, unless that was too long ago.
-    pub(crate) known_limit: Option<KnownLimit>,
-    /// The addresses whose answers it has, if it has none of this address and service ID.
+    pub(crate) remembered_limit: Option<RememberedLimit>,
+    /// The addresses whose answers the ledger has, if it has none of this address and service ID.
     pub(crate) other_accounts: Vec<String>,
 }
 
 impl LedgerFacts {
     /// Whether nothing was ever paid for.
     pub(crate) const fn is_new(&self) -> bool {
-        self.usable + self.too_old == 0
+        self.answers == 0
     }
-}
-
-/// How many answers of all accounts arrived since then, or some more where places are empty: they are in the order in which they
-/// arrived, so that the first of them is found by halves.
-fn recent(database: &mut dyn Database, not_before: i64) -> Result<u64, DbFault> {
-    if not_before == i64::MIN {
-        return Ok(u64::MAX);
-    }
-    let mut number = |query: &str, values: &[&dyn ToSql]| {
-        let rows = database.query(query, values)?;
-        let number = rows.first().map(|row| row.get::<i64>(0)).transpose()?;
-        Ok::<_, DbFault>(number.unwrap_or(0))
-    };
-    let last = number("SELECT seq FROM answers ORDER BY seq DESC LIMIT 1", &[])?;
-    let (mut first, mut behind) = (0, last.saturating_add(1));
-    while first < behind {
-        let middle = first + (behind - first) / 2;
-        let at = "SELECT at FROM answers WHERE seq >= $1 ORDER BY seq LIMIT 1";
-        if number(at, params![middle])? < not_before {
-            first = middle + 1;
-        } else {
-            behind = middle;
-        }
-    }
-    Ok(last.saturating_sub(first).saturating_add(1).cast_unsigned())
 }
 
 /// A ledger that is open for a run that has not started.
@@ -95,83 +64,88 @@ pub(crate) struct OpenLedger {
     pub(super) secret: [u8; 32],
     /// What the run finds in it.
     pub(crate) facts: LedgerFacts,
-    settings: LedgerSettings,
 }
 
 impl OpenLedger {
-    /// Opens the ledger, and creates it where there is none.
+    /// Opens the ledger, and makes it if there is none.
     ///
     /// # Errors
-    /// Exit code 75: another program holds it, or another host has a run to the same path. Exit code 2: it is not a ledger, of
-    /// another version, damaged, or cannot be created. Exit code 3: the disk is full, or its server cannot be reached.
+    /// Exit code 75: another program holds it, or another host has a run to the same path. Exit
+    /// code 2: it is not a ledger, of another version, damaged, or cannot be made. Exit code 3:
+    /// the disk is full, or its server cannot be reached.
     pub(crate) fn open(settings: &LedgerSettings) -> Result<Self> {
-        let ledger = { Self::find(settings, Purpose::Run(settings))? }
-            .ok_or_else(|| Error::internal("a ledger was not made"))?;
+        let purpose = Purpose::Run {
+            in_flight: settings.in_flight,
+            wait: &settings.wait,
+        };
+        let ledger = Self::find(settings, purpose)?;
+        let ledger = ledger.ok_or_else(|| Error::internal("a ledger was not made"))?;
         if ledger.facts.run.is_elsewhere {
             return Err(on_another_host());
         }
         Ok(ledger)
     }
 
-    /// Opens a ledger, and reads what a run of these settings finds. Where it starts, its account is added if it is missing.
-    /// `None` if there is no ledger, and none is made.
+    /// Opens a ledger, and reads what a run of these settings finds. If a run starts, its account
+    /// is added if it is missing. `None` if there is no ledger, and this purpose makes none.
     ///
     /// # Errors
-    /// It cannot be read or written. Exit code 2: it has answers of several accounts, and none was named.
+    /// It cannot be read or written. Exit code 2: it has answers of several accounts, and none was
+    /// named.
     fn find(settings: &LedgerSettings, purpose: Purpose<'_>) -> Result<Option<Self>> {
         let location = &settings.location;
         let is_server = matches!(location, LedgerLocation::Server(_));
-        let elsewhere = |error: Error| match location {
-            LedgerLocation::Server(_) => error,
-            LedgerLocation::File(_) => error.or_hint(sqlite_file::HINT_OTHER_PATH),
+        let with_hint = |error: Error| {
+            if is_server {
+                error
+            } else {
+                error.or_hint(sqlite_file::HINT_OTHER_PATH)
+            }
         };
-        let error = |fault: DbFault| elsewhere(location.cannot("open", &fault));
-        let Some(mut opened) = connect(location, purpose).map_err(elsewhere)? else {
+        let cannot = |fault: DbFault| with_hint(fault.error("open", location));
+        let Some(mut opened) = connect(location, purpose).map_err(with_hint)? else {
             return Ok(None);
         };
         let database = &mut *opened;
-        let (secret, _) = read_meta(database).map_err(error)?;
-        let named = settings.account.as_ref().map(|account| {
-            let hasher = RequestHasher::new(&secret, &account.endpoint, &account.service_id);
-            (account, hasher)
-        });
-        let is_added = match &named {
-            Some((account, hasher)) if matches!(purpose, Purpose::Run(_)) => {
-                StoredAccount::add(database, account, hasher).map_err(error)?
+        let secret = read_meta(database, VERSION).map_err(cannot)?.secret;
+        let mut accounts = StoredAccount::all(database).map_err(cannot)?;
+        // A person makes a server's ledger, and the first run makes a file.
+        let existed = is_server || !accounts.is_empty();
+        let hasher = match &settings.account {
+            Some(account) => RequestHasher::new(&secret, &account.endpoint, &account.service_id),
+            None => accounts::only_hasher(&accounts, location)?,
+        };
+        let is_asking = |it: &StoredAccount| it.hasher.account() == hasher.account();
+        let asking = accounts.iter().position(is_asking);
+        let asking = asking.map(|index| accounts.remove(index));
+        let id = match (&asking, &settings.account) {
+            (Some(account), _) => account.id,
+            (None, Some(account)) if matches!(purpose, Purpose::Run { .. }) => {
+                StoredAccount::add(database, &account.endpoint, &hasher).map_err(cannot)?
             }
-            _ => false,
+            (None, _) => 0,
         };
-        let accounts = StoredAccount::all(database).map_err(error)?;
-        // A server's is made by hand, and a file's with its first run.
-        let existed = is_server || !is_added || accounts.len() > 1;
-        let hasher = match named {
-            Some((_, hasher)) => hasher,
-            None => accounts::only(&accounts, &location.shown())?,
+        let answers = asking.as_ref().map_or(0, |account| account.answers);
+        let others = accounts.into_iter();
+        let others = others.filter(|other| answers == 0 && other.answers > 0);
+        // A file is used by one host only.
+        let host_id = if is_server {
+            outputs::host_id(&secret, settings.output.as_deref())
+        } else {
+            String::new()
         };
-        let (own, others): (Vec<_>, Vec<_>) = { accounts.into_iter() }
-            .partition(|account| account.hasher.account() == hasher.account());
-        let own = own.into_iter().next();
-        let answers = own.as_ref().map_or(0, |account| account.answers);
-        let others = others
-            .into_iter()
-            .filter(|other| answers == 0 && other.answers > 0);
-        // Only one host has a file.
-        let place = is_server.then(|| outputs::place(&secret, settings.output.as_deref()));
-        let place = place.unwrap_or_default();
-        let mut run = RunRecord::read(database, &secret, settings, place).map_err(error)?;
-        let recent = recent(database, run.scope.not_before).map_err(error)?;
-        run.account = own.as_ref().map_or(0, |account| account.id);
-        let now = run.now();
-        { run.spending.read(database, run.account, now) }.map_err(error)?;
-        let limit = own.as_ref().and_then(|account| account.limit);
+        let run = RunRecord::read(database, &secret, settings, id, host_id).map_err(cannot)?;
+        let now = from_millis(run.now());
+        let limit = asking.as_ref().and_then(|account| account.limit);
         let facts = LedgerFacts {
             existed,
-            place: location.path().to_owned(),
+            endpoint: asking
+                .filter(|_| answers > 0)
+                .map(|account| account.address),
             hasher,
-            endpoint: own.filter(|_| answers > 0).map(|account| account.address),
-            usable: answers.min(recent),
-            too_old: answers.saturating_sub(recent),
-            known_limit: limit.filter(|limit| limit.is_recent(time(now))),
+            answers,
+            has_usable: answers > 0 && run.has_recent,
+            remembered_limit: limit.filter(|limit| limit.is_recent(now)),
             other_accounts: others.map(|account| account.address).collect(),
             run,
         };
@@ -179,11 +153,16 @@ impl OpenLedger {
             database: opened,
             secret,
             facts,
-            settings: settings.clone(),
         }))
     }
 
-    /// How a file relates to the run that this one continues, over this input; `None` is an input without a path.
+    /// Where the ledger is.
+    pub(crate) const fn location(&self) -> &LedgerLocation {
+        &self.facts.run.settings.location
+    }
+
+    /// How a file relates to the run that this one continues, over this input; `None` is an input
+    /// without a path.
     ///
     /// # Errors
     /// Exit code 2: the ledger cannot be read.
@@ -193,49 +172,46 @@ impl OpenLedger {
         input: Option<&Path>,
     ) -> Result<OutputState> {
         outputs::find(&mut *self.database, &self.secret, file, input)
-            .map_err(|fault| self.settings.location.cannot("read", &fault))
+            .map_err(|fault| fault.error("read", self.location()))
     }
 
-    /// Looks up what is stored, on another thread.
+    /// Look-ups over another connection, for another thread.
     ///
     /// # Errors
     /// Exit code 2: the ledger cannot be opened again.
     pub(crate) fn lookup(&self) -> Result<Lookup> {
-        let error = |fault| self.settings.location.cannot("open", &fault);
-        let database = self.database.beside().map_err(error)?;
-        Ok(Lookup::new(database, &self.facts, &self.settings.location))
+        let database = self.database.second_connection();
+        let database = database.map_err(|fault| fault.error("open", self.location()))?;
+        Ok(Lookup::new(database, &self.facts))
     }
 
-    /// Starts the run, when everything else is ready: the run is recorded now, and its answers can be written.
+    /// Starts the run, when everything else is ready: the run is recorded now, and its answers can
+    /// be written.
     ///
     /// # Errors
     /// Exit code 2 or 3: the ledger cannot be written, or a thread cannot be started.
     pub(crate) fn start(mut self) -> Result<(RunningLedger, LedgerWriter)> {
-        let (mut run, location) = (self.facts.run, &self.settings.location);
+        let mut run = self.facts.run;
+        let settings = run.settings.clone();
         let started = run.start(&mut *self.database);
-        if !started.map_err(|fault| location.cannot("write", &fault))? {
+        if !started.map_err(|fault| fault.error("write", &settings.location))? {
             return Err(on_another_host());
         }
         self.database.run_starts();
-        // Three quarters of the answers gather while other calls are out: with half of them a run needs up to a fifth more syncs,
-        // and with all of them calls would have to wait during each sync.
-        let enough = self.settings.in_flight.get().saturating_mul(3) / 4;
         let account = run.account;
-        let budget = CallBudget::new(self.settings.limits.clone(), run.spending.clone());
-        let (writer, drained, files_are_written) =
-            LedgerWriter::start(self.database, run, location.path(), enough, budget)?;
+        let (writer, thread) = LedgerWriter::start(self.database, run)?;
         let running = RunningLedger {
-            drained,
-            files_are_written,
+            thread,
             account,
             secret: self.secret,
-            settings: self.settings,
+            settings,
         };
         Ok((running, writer))
     }
 }
 
-/// Why a run cannot start: the lease of one to the same path lasts, which no lock here keeps apart from it.
+/// Why a run cannot start: a run to the same path has a lease that lasts, and no lock here keeps
+/// the two apart.
 fn on_another_host() -> Error {
     Error::busy("another host runs the same command, or a run to an output of the same path")
         .hint("give it another path; after a kill there, run this again a minute later")
@@ -243,47 +219,51 @@ fn on_another_host() -> Error {
 
 /// The ledger of a run under way.
 pub(crate) struct RunningLedger {
-    /// The thread says that everything is durable; closed when its database is.
-    drained: mpsc::Receiver<()>,
-    files_are_written: mpsc::Sender<()>,
+    thread: LedgerThread,
     account: i64,
     secret: [u8; 32],
     settings: LedgerSettings,
 }
 
 impl RunningLedger {
-    /// Where it is, for people.
+    /// Its path or address, for people.
     pub(crate) fn path(&self) -> &Path {
         self.settings.location.path()
     }
 
-    /// Where the runs of the account share their pace; `None` for a ledger in a file, which one host has.
+    /// Exchanges the pace that the runs of the account share: takes what this run has observed and
+    /// returns what is allowed, both as JSON, and waits for a server that does not answer. `None`
+    /// for a ledger in a file, which only one host uses.
     ///
     /// # Errors
-    /// Exit code 2: the server's address cannot be used.
-    pub(crate) fn pace_row(&self) -> Result<Option<PaceRow>> {
-        let location = &self.settings.location;
-        if !matches!(location, LedgerLocation::Server(_)) {
+    /// Exit code 2: the server's address cannot be used, or it refuses. Exit code 3: it does not
+    /// answer for too long.
+    pub(crate) fn pace_exchange(
+        &self,
+    ) -> Result<Option<impl FnMut(&str) -> Result<String> + Send + use<>>> {
+        let (account, location) = (self.account, self.settings.location.clone());
+        if location.file().is_some() {
             return Ok(None);
         }
-        let database = connect(location, Purpose::SecondConnection(&self.settings.wait))?;
-        Ok(database.map(|database| PaceRow {
-            database,
-            account: self.account,
-            location: location.clone(),
-        }))
+        let database = connect(&location, Purpose::SecondConnection(&self.settings.wait))?;
+        let exchange = |mut database: Box<dyn Database>| {
+            move |observed: &str| {
+                let statement = "SELECT cast(ask_pace($1, $2) AS TEXT)";
+                let reply = database.query(statement, params![account, observed]);
+                let reply = reply.and_then(|rows| first(&rows)?.get(0));
+                reply.map_err(|fault| fault.error("ask", &location))
+            }
+        };
+        Ok(database.map(exchange))
     }
 
-    /// What records how a run over an input is about to leave its files. If it fails, the same command will refuse to replace them.
-    /// That is better than failing the run.
+    /// What records how a run over an input is about to leave its files. If it fails, the same
+    /// command will refuse to replace them. That is better than failing the run.
     pub(crate) fn recorder(&self) -> impl Fn(&[(PathBuf, Metadata)], Option<&Path>) + use<> {
         let (settings, secret) = (self.settings.clone(), self.secret);
         move |files, input| {
-            let database = connect(
-                &settings.location,
-                Purpose::SecondConnection(&settings.wait),
-            );
-            if let Ok(Some(mut database)) = database {
+            let purpose = Purpose::SecondConnection(&settings.wait);
+            if let Ok(Some(mut database)) = connect(&settings.location, purpose) {
                 let _ = outputs::record(&mut *database, &secret, files, input);
             }
         }
@@ -291,62 +271,66 @@ impl RunningLedger {
 
     /// Whether its file was removed or moved.
     pub(crate) fn is_gone(&self) -> bool {
-        { self.settings.location.file() }.is_some_and(|file| file.symlink_metadata().is_err())
+        let file = self.settings.location.file();
+        file.is_some_and(|file| file.symlink_metadata().is_err())
     }
 
     /// Whether its file is damaged, so that no run can continue with it. All of it is read.
     pub(crate) fn is_damaged(&self) -> bool {
-        { self.settings.location.file() }.is_some_and(sqlite_connect::is_damaged)
+        let file = self.settings.location.file();
+        file.is_some_and(sqlite_file::is_damaged)
     }
 
-    /// Waits until everything is durable, once its writer is gone; whether that took no longer than this, on a disk that may
-    /// hang.
-    pub(crate) fn wait_until_stored(&self, patience: Duration) -> bool {
-        self.drained.recv_timeout(patience) != Err(mpsc::RecvTimeoutError::Timeout)
+    /// Waits until everything is durable, once its writer is dropped. `false` if that takes longer
+    /// than this, on a disk that may hang.
+    pub(crate) fn wait_until_stored(&self, longest: Duration) -> bool {
+        self.thread.drained.recv_timeout(longest) != Err(RecvTimeoutError::Timeout)
     }
 
-    /// Has it recorded how the run has ended, when all its files are written. A run that is killed before is one to continue.
-    pub(crate) fn finish(self, patience: Duration) {
+    /// Has it recorded how the run has ended, when all its files are written. If the run is killed
+    /// before, the same command continues it.
+    pub(crate) fn finish(self, longest: Duration) {
         // If the thread is gone, so is its database.
-        let _ = self.files_are_written.send(());
-        // As much as can be waited for.
-        let _ = self.drained.recv_timeout(patience);
+        let _ = self.thread.files_are_written.send(());
+        // If it takes longer, the run ends all the same.
+        let _ = self.thread.drained.recv_timeout(longest);
     }
 }
 
-/// Looks at a ledger as a run that starts now would, beside runs that use it, and without changing anything. `None` if there is
-/// none yet, and the first run would make it.
+/// Looks at a ledger as a run that starts now would, beside runs that use it, and without changing
+/// anything. `None` if there is no ledger, which the first run would make.
 ///
 /// # Errors
 /// Exit code 2: it cannot be used, or has answers of several accounts and none was named.
 pub(crate) fn preview(settings: &LedgerSettings) -> Result<Option<(Lookup, LedgerFacts)>> {
     let found = OpenLedger::find(settings, Purpose::Look)?;
     Ok(found.map(|found| {
-        let lookup = Lookup::new(found.database, &found.facts, &settings.location);
+        let lookup = Lookup::new(found.database, &found.facts);
         (lookup, found.facts)
     }))
 }
 
-/// Names requests, and looks up what is known of them.
+/// Names requests, and looks up what is stored for them.
 pub(crate) struct Lookup {
     hasher: RequestHasher,
-    /// What is of use in which ledger; `None` where nothing is known from before.
-    known: Option<(Box<dyn Database>, Scope, LedgerLocation)>,
+    /// A ledger, and the run that asks; `None` if nothing is stored from before.
+    ledger: Option<(Box<dyn Database>, RunRecord)>,
 }
 
 impl Lookup {
-    /// Look-ups in a ledger that the first run will make, or in none: what a run has paid for itself is found when it is claimed.
-    pub(crate) fn nowhere() -> Self {
+    /// Look-ups in no ledger, or in one that the first run will make. What a run has paid for
+    /// itself is found when it is claimed.
+    pub(crate) fn without_ledger() -> Self {
         Self {
             hasher: RequestHasher::of_pass(),
-            known: None,
+            ledger: None,
         }
     }
 
-    fn new(database: Box<dyn Database>, facts: &LedgerFacts, ledger: &LedgerLocation) -> Self {
+    fn new(database: Box<dyn Database>, facts: &LedgerFacts) -> Self {
         Self {
             hasher: facts.hasher.clone(),
-            known: Some((database, facts.run.scope.clone(), ledger.clone())),
+            ledger: Some((database, facts.run.clone())),
         }
     }
 
@@ -355,20 +339,20 @@ impl Lookup {
         self.hasher.key(body)
     }
 
-    /// What is known of each of these requests, in their order.
+    /// What is stored for each of these requests, in their order.
     ///
     /// # Errors
     /// The ledger cannot be read.
     pub(crate) fn look_up(&mut self, keys: &[RequestKey]) -> Result<Vec<LookupResult>> {
-        let Some((database, scope, ledger)) = &mut self.known else {
+        let Some((database, run)) = &mut self.ledger else {
             return Ok(vec![LookupResult::default(); keys.len()]);
         };
-        let found = database.find(scope, keys);
-        found.map_err(|fault| ledger.cannot("read", &fault))
+        let found = database.find(&run.scope, keys);
+        found.map_err(|fault| fault.error("read", &run.settings.location))
     }
 }
 
-/// Makes a ledger on a server where there is none; whether there was none.
+/// Makes a ledger on a server if there is none. True if there was none.
 ///
 /// # Errors
 /// Exit code 2: it cannot be made. Exit code 3: the server cannot be reached.

@@ -1,11 +1,13 @@
-//! The output of a run: the lock by which one run alone writes it, and how a run left it, so that only that is replaced without
-//! `--overwrite` when the same command continues.
+//! The output of a run: the lock by which one run alone writes it, and how a run left it, so that
+//! only that is replaced without `--overwrite` when the same command continues.
 //!
-//! The kernel holds the lock: a process that dies leaves none behind. It is on a file of its own, which names its holder: another
-//! run that finds it taken can then say which process has it, since when, and on which machine, as several may share a disk.
+//! The kernel holds the lock: a process that dies leaves none behind. It is on a file of its own,
+//! which names its holder: another run that finds it taken can then say which process has it,
+//! since when, and on which machine, as several may share a disk.
 //!
-//! A file is stored as a keyed hash of its path, its size and when it was last modified; the run as a keyed hash of its input's
-//! path. The input's content is not stored: it may be edited, sorted or grow.
+//! A file is recorded as a keyed hash of its path, its size and when it was last modified; the run
+//! as a keyed hash of its input's path. The input's content is not recorded: it may be edited,
+//! sorted or grow.
 
 use std::fs::{self, File, Metadata, TryLockError};
 use std::io::{self, Read, Write};
@@ -18,12 +20,11 @@ use rusqlite::params;
 use super::database::{Database, hex};
 use super::fault::DbFault;
 use super::key::{PathHash, hash_of_path};
-use super::sqlite_file::PRIVATE;
 use crate::base::error::{Error, Result};
 use crate::base::private_file::{self, FileId, ForeignFile, directory_of, with_suffix};
 
 /// The longest name of a holder, in bytes.
-const HOLDER: u64 = 200;
+const MAX_HOLDER_BYTES: u64 = 200;
 
 /// The file that is locked while an output is written.
 pub(crate) fn lock_of(output: &Path) -> PathBuf {
@@ -46,12 +47,12 @@ impl OutputLock {
         let path = lock_of(output);
         let cannot = |e| cannot_lock(&path, e);
         loop {
-            let file = private_file::append(&path, PRIVATE, false).map_err(cannot)?;
+            let file = private_file::append(&path, private_file::OWNER, false).map_err(cannot)?;
             let locked = file.try_lock();
             let mut other = String::new();
-            // A run that has just taken the lock may not have written its name yet, and a power cut may leave bytes of zero in
-            // its place.
-            let read = (&file).take(HOLDER).read_to_string(&mut other);
+            // A run that has just taken the lock may not have written its name yet, and a power
+            // cut may leave bytes of zero in its place.
+            let read = (&file).take(MAX_HOLDER_BYTES).read_to_string(&mut other);
             let other = other.trim_matches(|c: char| c == '\0' || c.is_whitespace());
             if let Err(TryLockError::WouldBlock) = locked {
                 let other = Some(other).filter(|other| !other.is_empty());
@@ -65,12 +66,13 @@ impl OutputLock {
             if read.is_err() || !is_holder(other) {
                 return Err(cannot(io::Error::other(ForeignFile::CONTENT)));
             }
-            // The run that held it may have removed the file between our opening and locking it.
+            // The run that held it may have removed the file after it was opened here and before
+            // it was locked.
             let locked = file.metadata().map_err(cannot)?;
             if FileId::at(&path) != Some(FileId::of(&locked)) {
                 continue;
             }
-            // From here on the file is removed with us, also when nothing can be written to it.
+            // From here on the file is removed with the lock, also if nothing can be written to it.
             let mut lock = Self { file, path };
             lock.write_holder()
                 .map_err(|e| cannot_lock(&lock.path, e))?;
@@ -100,8 +102,8 @@ fn cannot_lock(path: &Path, error: io::Error) -> Error {
 
 impl Drop for OutputLock {
     fn drop(&mut self) {
-        // The lock itself ends when the file is closed, after this. A name that stays behind is harmless: it is the
-        // kernel's lock that counts.
+        // The lock itself ends when the file is closed, after this. A name that stays behind is
+        // harmless: it is the kernel's lock that counts.
         let _ = fs::remove_file(&self.path);
     }
 }
@@ -123,18 +125,18 @@ fn is_holder(text: &str) -> bool {
     id.parse::<u32>().is_ok()
 }
 
-/// The name of this machine, where it has one.
+/// The name of this machine, if it has one.
 fn host() -> Option<String> {
     let name = rustix::system::uname();
     let name = name.nodename().to_str().ok()?;
     (!name.is_empty()).then(|| name.to_owned())
 }
 
-/// A hash of the host and of the identity of the output's directory: within one of these, the lock of an output sees to it that
-/// no two runs write it.
-pub(super) fn place(secret: &[u8; 32], output: Option<&Path>) -> String {
-    let place = (host(), output.map(directory_of).and_then(FileId::at));
-    hex(&hash_of_path(secret, Path::new(&format!("/{place:?}"))))
+/// A hash of the host and of the identity of the output's directory. Between runs with the same
+/// one, the output's lock keeps two from writing it.
+pub(super) fn host_id(secret: &[u8; 32], output: Option<&Path>) -> String {
+    let id = (host(), output.map(directory_of).and_then(FileId::at));
+    hex(&hash_of_path(secret, Path::new(&format!("/{id:?}"))))
 }
 
 /// How a file relates to the run that continues.
@@ -167,7 +169,7 @@ pub(super) fn find(
     let state = match fs::metadata(file).and_then(|metadata| state_of(&metadata)) {
         Ok(state) => state,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(OutputState::Absent),
-        // It is there, and nothing is known about it.
+        // Something is there, and cannot be compared.
         Err(_) => return Ok(OutputState::Changed),
     };
     let (path, input) = (hex(&hash(secret, Some(file))), hash(secret, input));
@@ -182,9 +184,9 @@ pub(super) fn find(
     Ok(found)
 }
 
-/// Records how a run over this input is about to leave files. Of earlier records, the state that each file is in now stays: the run
-/// may be killed before the new file has its name. On a file system without times of changes, nothing is recorded, and the next
-/// run needs `--overwrite`.
+/// Records how a run over this input is about to leave files. Of earlier records, the state that
+/// each file is in now stays: the run may be killed before the new file has its name. On a file
+/// system without times of changes, nothing is recorded, and the next run needs `--overwrite`.
 ///
 /// # Errors
 /// It cannot be written.
@@ -223,25 +225,26 @@ pub(super) fn hash(secret: &[u8; 32], path: Option<&Path>) -> PathHash {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_lock_names_its_holder_and_ends_with_it() {
-        let place = tempfile::tempdir().unwrap();
-        let output = place.path().join("o");
+        let directory = tempfile::tempdir().unwrap();
+        let output = directory.path().join("o");
         let lock = OutputLock::take(&output).unwrap();
         let refused = OutputLock::take(&output).unwrap_err();
         assert_eq!(refused.exit().code(), 75);
         assert!(
-            { refused.report() }.contains(&format!("process {}", std::process::id())),
+            refused
+                .report()
+                .contains(&format!("process {}", std::process::id())),
             "{}",
             refused.report()
         );
         drop(lock);
         drop(OutputLock::take(&output).unwrap());
-        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
     }
 
     #[test]

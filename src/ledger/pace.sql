@@ -1,38 +1,42 @@
--- The pace that the workers of an account share. Each of them asks about ten times a second what it may do, and tells what it has
--- seen. The value is the programs' own: nothing here looks into it, or into what was seen. Times are seconds since the row began.
+-- The pace that the runs of an account share. Each of these peers asks about ten times a second
+-- what it may do, and reports what it has observed. Only the program knows what the value and the
+-- tallies mean. Times are seconds since the row began.
 --
--- Nothing is lost with this table: it is empty after the server has crashed, and then the pace starts again. So that asking needs
--- no sync, it is not logged.
+-- The table is not logged, so that asking needs no sync. After a crash of the server it is empty,
+-- and the pace starts again.
 CREATE UNLOGGED TABLE pace (
     account BIGINT PRIMARY KEY,
-    -- When the row began and was last asked, in seconds since 1970.
+    -- When the row began, and when a peer last asked, in seconds since 1970.
     began DOUBLE PRECISION NOT NULL DEFAULT 0,
     heard DOUBLE PRECISION NOT NULL DEFAULT 0,
-    -- 0 without a value. Otherwise it never has the same number again.
+    -- 0 without a value. No other value ever has the same number.
     version BIGINT NOT NULL DEFAULT 0,
     value JSON,
-    -- What the value says, by the worker that stepped it.
+    -- What the value means, by the peer that made it.
     rate DOUBLE PRECISION NOT NULL DEFAULT 0,
     most INTEGER NOT NULL DEFAULT 0,
     until DOUBLE PRECISION NOT NULL DEFAULT 0,
     is_alone BOOLEAN NOT NULL DEFAULT false,
     due DOUBLE PRECISION NOT NULL DEFAULT 0,
     cut_at DOUBLE PRECISION NOT NULL DEFAULT 0,
-    -- What was seen since the last step was given to a worker, and whether a step must follow immediately.
+    -- What peers have observed since one was last asked for a step, and whether the next step is
+    -- urgent.
     tallies JSON[] NOT NULL DEFAULT '{}',
     is_urgent BOOLEAN NOT NULL DEFAULT false,
-    -- No step is given to another worker until then, and no call granted.
+    -- Until then no other peer is asked for a step, and no call is granted.
     given_until DOUBLE PRECISION NOT NULL DEFAULT 0,
     held_until DOUBLE PRECISION NOT NULL DEFAULT 0,
-    -- When the next call may be granted, and when one was granted that goes alone.
+    -- When the next call may be granted, and when the last probe was: a call that is made alone.
     next_at DOUBLE PRECISION NOT NULL DEFAULT 0,
     single_at DOUBLE PRECISION NOT NULL DEFAULT 0,
-    -- When each worker last had something to call for, and how many calls it has in flight.
+    -- When each peer last had something to call for, and how many calls it has in flight.
     workers JSONB NOT NULL DEFAULT '{}'
--- All of it changes with each question: room beside the row keeps it in one place.
+-- The whole row changes with each question, and with room beside it its new version stays on the
+-- same page.
 ) WITH (fillfactor = 10);
 
--- Tells and asks at once; `pace/shared.rs` has what is asked and replied. Tests say what time it is.
+-- Reports and asks together; `pace/shared.rs` defines the question and the reply. Tests set the
+-- time.
 CREATE FUNCTION ask_pace(of_account BIGINT, ask JSON, at_test DOUBLE PRECISION DEFAULT NULL) RETURNS JSON
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -57,7 +61,7 @@ BEGIN
     END IF;
     at := coalesce(at_test, extract(epoch FROM clock_timestamp()));
     IF r.heard + 10 < at THEN
-        -- Nobody was there for long: the pace starts again.
+        -- No peer has asked for long: the pace starts again.
         DELETE FROM pace WHERE account = of_account;
         INSERT INTO pace (account, began) VALUES (of_account, at) RETURNING * INTO r;
     END IF;
@@ -65,7 +69,7 @@ BEGIN
     IF (step ->> 'version')::BIGINT = r.version THEN
         is_cut := (step ->> 'cut_at')::DOUBLE PRECISION > r.cut_at;
         IF is_cut THEN
-            -- What was not used until now is not made up for.
+            -- Calls that were allowed and not made until now are not made up for.
             r.next_at := greatest(r.next_at, now);
         END IF;
         IF r.is_alone AND NOT (step ->> 'is_alone')::BOOLEAN THEN
@@ -87,13 +91,14 @@ BEGIN
     IF json_typeof(ask -> 'tally') = 'array' THEN
         IF (ask ->> 'holds')::BOOLEAN AND r.held_until <= now
             AND (ask -> 'tally' ->> 0)::DOUBLE PRECISION >= r.cut_at THEN
-            -- A call was refused: nothing is granted before the step, nor for long without it.
+            -- A call was refused: no call is granted before the next step, or for 0.3 s if none
+            -- comes.
             r.held_until := now + 0.3;
         END IF;
         r.tallies := r.tallies || (ask -> 'tally');
     END IF;
     r.is_urgent := r.is_urgent OR (ask ->> 'is_urgent')::BOOLEAN;
-    -- Who has had nothing to call for during two seconds, or was killed, has no part.
+    -- A peer that had nothing to call for in the last two seconds, or was killed, gets no share.
     heard := CASE WHEN wants > 0 OR (ask ->> 'out')::INTEGER > 0 OR r.is_alone THEN now
         ELSE coalesce((r.workers -> (ask ->> 'worker') ->> 0)::DOUBLE PRECISION, 0) END;
     SELECT coalesce(jsonb_object_agg(key, value), '{}'), count(*), count(*) FILTER (WHERE key < (ask ->> 'worker')),
@@ -105,13 +110,14 @@ BEGIN
     first := now;
     IF r.version > 0 AND wants > 0 AND now >= r.until AND now >= r.held_until THEN
         IF r.is_alone THEN
-            -- One call after each pause; again if nothing was heard of it.
+            -- One probe after each pause, and another one if its result does not come.
             IF r.single_at < r.until OR r.single_at + 5 < now THEN
                 r.single_at := now;
                 calls := 1;
             END IF;
         ELSE
-            -- What nobody asked for is granted for as long as it takes all to ask.
+            -- Calls that nobody asked for can be granted later, within the time in which every
+            -- peer asks.
             first := greatest(r.next_at, now - 0.13, r.until);
             IF first <= now THEN
                 calls := least(wants, floor((now - first) * r.rate) + 1);
@@ -130,7 +136,7 @@ BEGIN
         given_until = r.given_until, held_until = r.held_until, next_at = r.next_at, single_at = r.single_at,
         workers = r.workers
         WHERE account = of_account;
-    -- If there are fewer calls in flight than workers, they go round.
+    -- If fewer calls may be in flight than there are peers, these take turns.
     RETURN json_build_object('now', now, 'version', r.version,
         'value', CASE WHEN (ask ->> 'known')::BIGINT IS DISTINCT FROM r.version THEN r.value END,
         'calls', calls, 'first', first, 'rate', r.rate,

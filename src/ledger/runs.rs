@@ -1,24 +1,104 @@
-//! A run in a ledger: its record, by which the same command continues it, what it stores, and how it claims requests.
+//! A run in a ledger: what it asks of the ledger, its record, by which the same command continues
+//! it, what it stores, and how it claims requests.
 //!
-//! A run is recognised by its output. It keeps the moment from which on answers are recent enough: so a run that is continued
-//! gives what it would have given without the stop, and a run that asks for every row again does not start over.
+//! A run is recognised by its output. It keeps the moment from which on answers are recent enough:
+//! so a run that is continued gives what it would have given without the stop, and a run that asks
+//! for every row again does not start over.
 
-use std::path::Path;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::params;
 
-use super::accounts::KnownLimit;
-use super::answers::{LookupResult, PaidResult, Scope, Stored};
-use super::budget::{CallLimit, Spending};
-use super::claims::{Claims, Holder, LEASE_SLACK_MS, Requests, lease_lasts};
-use super::database::{Database, TableRow, first, hex};
+use super::accounts::{Budget, RememberedLimit, Spending};
+use super::answers::{PaidResult, ReadAnswer, Scope, Stored};
+use super::claims::{ClaimResult, Claims, LEASE_SLACK_MS, Requests, Unanswered, lease_lasts};
+use super::database::{Database, duration_millis, first, hex, now_millis, to_millis};
 use super::fault::{DbFault, DbFaultKind};
 use super::key::{PathHash, RequestKey, SealNonce, random_number, random_secret};
+use super::location::{LedgerAccount, LedgerLocation, ServerWait};
 use super::outputs::hash;
-use super::settings::{self, LedgerSettings, Reuse, ages_in, in_millis, spread_in};
 use crate::base::money::Money;
 use crate::base::numbers::{AGED_DAYS, DAY};
+
+/// Which answers are used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reuse {
+    /// All of them, and failures that were or may have been billed.
+    All,
+    /// Those that are not too old when the run first starts. The age from which on an answer is
+    /// too old is between these two, as its request's fingerprint chooses, so that the answers of
+    /// one night do not all expire in one night.
+    Recent {
+        /// No answer is too old at this age.
+        least: Duration,
+        /// Every answer is too old above this age.
+        most: Duration,
+    },
+    /// Those that arrive since the run first starts.
+    Nothing,
+    /// All answers; requests that failed before the run first starts are sent again.
+    Retry,
+}
+
+impl Reuse {
+    /// The words by which the same command is recognised.
+    fn word(self) -> String {
+        match self {
+            Self::All => "all".to_owned(),
+            Self::Recent { least, most } if least == most => format!("max-age {}", most.as_secs()),
+            Self::Recent { least, most } => {
+                format!("max-age {}..{}", least.as_millis(), most.as_millis())
+            }
+            Self::Nothing => "fresh".to_owned(),
+            Self::Retry => "retry-failed".to_owned(),
+        }
+    }
+}
+
+/// The two ages in a run's words, if it has a range of them.
+fn ages_in(words: &str) -> Option<&str> {
+    let (_, ages) = words.rsplit_once(' ')?;
+    ages.contains("..").then_some(ages)
+}
+
+/// How much later than the oldest answer the youngest one expires, by a run's words, in
+/// milliseconds.
+fn spread_in(words: &str) -> u64 {
+    let ages = ages_in(words).and_then(|ages| ages.split_once(".."));
+    let number = |age: &str| age.parse::<u64>().ok();
+    let spread = ages.and_then(|(least, most)| number(most)?.checked_sub(number(least)?));
+    spread.unwrap_or(0)
+}
+
+/// What a run asks of a ledger, or a look that shows what a run would find.
+#[derive(Clone)]
+pub(crate) struct LedgerSettings {
+    /// Where the ledger is.
+    pub(crate) location: LedgerLocation,
+    /// Which answers are used.
+    pub(crate) reuse: Reuse,
+    /// What the run writes. By its path a stopped run is recognised. `None` is standard output.
+    pub(crate) output: Option<PathBuf>,
+    /// What it reads; `None` is a stream, or several files.
+    pub(crate) input: Option<PathBuf>,
+    /// Who asks. `None`, for a look without a run, is the only account that the ledger has answers
+    /// of.
+    pub(crate) account: Option<LedgerAccount>,
+    /// Reads the bodies of answers.
+    pub(crate) read: ReadAnswer,
+    /// How many calls can be in flight: answers arrive in groups of about that size.
+    pub(crate) in_flight: NonZeroUsize,
+    /// How long a call can take.
+    pub(crate) longest_call: Duration,
+    /// How it waits for a ledger's server.
+    pub(crate) wait: ServerWait,
+    /// How many calls it may make.
+    pub(crate) budgets: Vec<Budget>,
+    /// What each costs, or zero if that is unknown.
+    pub(crate) price: Money,
+}
 
 /// How a run ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -35,107 +115,84 @@ pub(crate) enum RunEnd {
 
 /// What became of a request, to be stored.
 #[derive(Debug)]
-pub(crate) struct Record {
-    pub(crate) key: RequestKey,
-    pub(crate) outcome: PaidResult,
+pub(super) struct Record {
+    pub(super) key: RequestKey,
+    pub(super) result: PaidResult,
     /// When it arrived, in milliseconds since 1970.
-    pub(crate) at: i64,
-}
-
-/// How a call has ended that brought nothing to store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unanswered {
-    /// It was not made after all: it does not count, and another run may ask.
-    NotMade,
-    /// It was not billed: another run may ask.
-    NotBilled,
-    /// It may have been billed: the run that calls for the request next counts that.
-    MaybeBilled,
-    /// Another call follows, which counts as well, and for which the claim holds.
-    Again,
+    pub(super) at: i64,
 }
 
 /// What is done in one transaction.
 #[derive(Debug, Default)]
 pub(super) struct Group {
-    /// What becomes durable. The claims of these requests end.
+    /// These become durable. The claims of their requests end.
     pub(super) records: Vec<Record>,
-    /// Then nothing is kept that this start of the run has stored about these requests, by fingerprint.
+    /// Then everything is removed that this start of the run has stored about these requests, by
+    /// fingerprint.
     pub(super) distrusted: Vec<i64>,
     /// Requests whose calls have ended with nothing to store.
     pub(super) unanswered: Vec<(RequestKey, Unanswered)>,
-    /// After all that, these are looked up again, and claimed if nothing is known. None of them is among the records.
+    /// After all that, these are looked up again, and claimed if they have no result. None of them
+    /// is among the records.
     pub(super) claims: Vec<RequestKey>,
-    /// No more of these are claimed, from the first on.
-    pub(super) most: Option<usize>,
+    /// At most this many are claimed, from the first on.
+    pub(super) max_claims: usize,
     /// The service has shown another limit, or that there is none.
-    pub(super) limit: Option<KnownLimit>,
-}
-
-/// What a claim led to.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum ClaimResult {
-    /// The request is this run's: no other one calls for it.
-    Ours {
-        /// A start that is gone had claimed it, and may have called for it.
-        taken_over: bool,
-    },
-    /// It is known by now what became of the request.
-    Known(LookupResult),
-    /// Another run calls for it now.
-    Taken,
-    /// Nothing is known, and enough others were claimed.
-    Free,
+    pub(super) limit: Option<RememberedLimit>,
 }
 
 /// The run that starts now, or is under way.
 #[derive(Clone)]
-#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct RunRecord {
-    /// A hash of its output's path; `None` for rows to a stream, which no run can continue.
-    name: Option<PathHash>,
+    pub(super) settings: LedgerSettings,
+    /// A hash of its output's path; random for rows to a stream, which no run can continue.
+    name: PathHash,
     /// A hash of its input's path.
     input: PathHash,
-    /// Where its files are.
-    place: String,
-    /// Which answers it uses, as a word.
+    /// The host and the directory of its files.
+    host_id: String,
+    /// Which answers it uses, in words.
     reuse: String,
-    /// What of the stored answers is of use to it.
+    /// Which of the stored results it uses.
     pub(super) scope: Scope,
+    /// Whether answers of any account arrived late enough for it.
+    pub(super) has_recent: bool,
     /// How the previous run to this output ended, if one was recorded.
     pub(crate) previous: Option<RunEnd>,
     /// Whether that had the same input.
     pub(crate) same_input: bool,
     /// Whether this run continues it.
     pub(crate) continues: bool,
-    /// Whether it still runs, in another place.
+    /// Whether it still runs, on another host or in another directory.
     pub(super) is_elsewhere: bool,
     /// What counts for its budgets.
     pub(crate) spending: Spending,
-    /// How many requests starts that are gone have left, which may have been billed.
-    pub(crate) left: u64,
-    /// What a call costs, or zero if that is unknown.
-    price: Money,
-    /// Whether a budget counts the calls of its account.
-    reads_spending: bool,
-    longest_call: Duration,
+    /// How many requests killed starts have abandoned, which may have been billed.
+    pub(crate) abandoned: u64,
     /// The row of its account.
     pub(super) account: i64,
     /// Its row, once it has started.
     id: i64,
-    /// How many outcomes this start has sealed.
+    /// How many results this start has sealed.
     sealed: u32,
     /// By how much the database's clock is ahead of this machine's, in milliseconds.
-    ahead: i64,
+    clock_ahead: i64,
+}
+
+/// A lease that was renewed, in milliseconds since 1970 by the database's clock.
+struct Lease {
+    renewed: i64,
+    until: i64,
 }
 
 impl RunRecord {
-    /// A run of these settings that starts now, with its files in this place.
+    /// A run of these settings and this account that starts now, with its files on this host.
     pub(super) fn read(
         database: &mut dyn Database,
         secret: &[u8; 32],
         settings: &LedgerSettings,
-        place: String,
+        account: i64,
+        host_id: String,
     ) -> Result<Self, DbFault> {
         let (output, reuse) = (settings.output.as_deref(), settings.reuse);
         let clock = database.dialect().now;
@@ -144,75 +201,87 @@ impl RunRecord {
         let times = format!("SELECT {clock}, (SELECT max(at) FROM {latest})");
         let times = database.query(&times, &[])?;
         let times = first(&times)?;
-        let (now, last) = (times.get::<i64>(0)?, times.get::<Option<i64>>(1)?);
-        let start = match (reuse, last) {
-            // Also answers are asked for again that a clock which was ahead has dated later.
-            (Reuse::Nothing | Reuse::Retry, Some(last)) => now.max(last.saturating_add(1)),
+        let (now, latest) = (times.get::<i64>(0)?, times.get::<Option<i64>>(1)?);
+        let started = match (reuse, latest) {
+            // A clock that was ahead may have dated answers later: the run asks for these again,
+            // too.
+            (Reuse::Nothing | Reuse::Retry, Some(latest)) => {
+                i64::max(now, latest.saturating_add(1))
+            }
             _ => now,
         };
-        let (not_before, failures_from) = reuse.used_from(start);
+        let not_before = match reuse {
+            Reuse::All | Reuse::Retry => i64::MIN,
+            Reuse::Recent { most, .. } => started.saturating_sub(duration_millis(most)).max(0),
+            Reuse::Nothing => started,
+        };
         let mut run = Self {
-            name: output.map(|output| hash(secret, Some(output))),
+            settings: settings.clone(),
+            name: output.map_or_else(random_secret, |output| hash(secret, Some(output))),
             input: hash(secret, settings.input.as_deref()),
-            place,
+            host_id,
             reuse: reuse.word(),
             scope: Scope {
                 not_before,
                 spread: spread_in(&reuse.word()),
-                failures_from,
-                started: start,
+                failures_from: if reuse == Reuse::Retry {
+                    started
+                } else {
+                    not_before
+                },
+                started,
                 aged_before: match reuse {
                     Reuse::Recent { .. } => i64::MIN,
-                    _ => start.saturating_sub(in_millis(AGED_DAYS * DAY)),
+                    _ => started.saturating_sub(duration_millis(AGED_DAYS * DAY)),
                 },
                 start: random_number(),
                 read: settings.read.clone(),
             },
+            has_recent: false,
             previous: None,
             same_input: false,
             continues: false,
             is_elsewhere: false,
             spending: Spending::default(),
-            left: 0,
-            price: settings.price,
-            reads_spending: settings.limits.iter().any(CallLimit::is_of_account),
-            longest_call: settings.longest_call,
-            account: 0,
+            abandoned: 0,
+            account,
             id: 0,
             sealed: 0,
-            ahead: now.saturating_sub(settings::now()),
+            clock_ahead: now.saturating_sub(now_millis()),
         };
-        if let Some(name) = &run.name {
-            let query = format!(
-                "SELECT input, reuse, not_before, failures_from, started, failed, calls, cost,
-                CASE WHEN place <> $1 AND {} THEN 1 ELSE 0 END
-                FROM runs WHERE name = $2",
-                lease_lasts(clock)
-            );
-            let found = database.query(&query, params![run.place, hex(name)])?;
-            if let Some(found) = found.first() {
-                run.adopt_previous_run(found, reuse)?;
-            }
-        }
-        run.left = Claims::left(database, run.name.as_ref())?;
+        run.adopt_previous_run(database)?;
+        run.has_recent = latest >= Some(run.scope.not_before);
+        run.abandoned = Claims::count_abandoned(database, &run.name)?;
+        run.spending.read(database, account, now)?;
         Ok(run)
     }
 
-    /// Takes over what an earlier run to the output has recorded: its input, which answers it uses, its first start, the rows
-    /// without a verdict if it has ended, its calls and what they cost, and whether its lease lasts in another place.
-    fn adopt_previous_run(&mut self, found: &TableRow, reuse: Reuse) -> Result<(), DbFault> {
+    /// Takes over what an earlier run to the output has recorded: its input, which answers it
+    /// uses, its first start, the rows without a verdict if it has ended, its calls and what they
+    /// cost, and whether its lease lasts elsewhere.
+    fn adopt_previous_run(&mut self, database: &mut dyn Database) -> Result<(), DbFault> {
+        let lasts = lease_lasts(database.dialect().now);
+        let query = format!(
+            "SELECT input, reuse, not_before, failures_from, started, failed, calls, cost,
+            CASE WHEN place <> $1 AND {lasts} THEN 1 ELSE 0 END FROM runs WHERE name = $2"
+        );
+        let found = database.query(&query, params![self.host_id, hex(&self.name)])?;
+        let Some(found) = found.first() else {
+            return Ok(());
+        };
+        let reuse = self.settings.reuse;
         let ended = found.get::<Option<_>>(5)?;
         self.same_input = found.hash(0)? == self.input;
         self.previous = Some(ended.map_or(RunEnd::Stopped, |failed| RunEnd::Finished { failed }));
         self.is_elsewhere = found.get::<u8>(8)? == 1;
         let is_stopped = ended.is_none() && self.same_input;
-        let word = found.get::<String>(1)?;
-        if let (Reuse::Retry, Some(ages)) = (reuse, ages_in(&word)) {
+        let words = found.get::<String>(1)?;
+        if let (Reuse::Retry, Some(ages)) = (reuse, ages_in(&words)) {
             self.reuse = format!("{} {ages}", reuse.word());
         }
-        let is_same = is_stopped && word == self.reuse;
+        let is_same = is_stopped && words == self.reuse;
         if is_same || reuse == Reuse::Retry {
-            // Of the answers of the run before, none is asked for again.
+            // No answer that the run before has used is asked for again.
             self.scope.not_before = found.get(2)?;
             self.scope.spread = spread_in(&self.reuse);
             self.continues = is_stopped;
@@ -223,9 +292,8 @@ impl RunRecord {
         }
         if self.continues {
             self.spending.earlier = found.get(6)?;
-            let cost: Option<String> = found.get(7)?;
-            let cost = cost.map(|_| found.parse(7)).transpose()?;
-            self.spending.earlier_cost = cost.map(|billionths| Money { billionths });
+            let cost = found.get::<Option<String>>(7)?;
+            self.spending.earlier_cost = cost.map(|_| found.money(7)).transpose()?;
         }
         Ok(())
     }
@@ -233,16 +301,16 @@ impl RunRecord {
     /// Whether an earlier start of this run has written a file, judged by when it was modified.
     pub(crate) fn has_written(&self, file: &Path) -> bool {
         let modified = file.metadata().and_then(|there| there.modified());
-        self.continues && modified.is_ok_and(|time| settings::millis(time) >= self.scope.started)
+        self.continues && modified.is_ok_and(|time| to_millis(time) >= self.scope.started)
     }
 
     /// Now by the database's clock, in milliseconds since 1970.
     pub(super) fn now(&self) -> i64 {
-        settings::now().saturating_add(self.ahead)
+        now_millis().saturating_add(self.clock_ahead)
     }
 
-    /// Records that the run is under way. What earlier starts of it have claimed belongs to nobody now. `false` if its lease lasts in
-    /// another place.
+    /// Records that the run is under way. What earlier starts of it have claimed is abandoned.
+    /// `false` if its lease lasts elsewhere.
     pub(super) fn start(&mut self, database: &mut dyn Database) -> Result<bool, DbFault> {
         let now = database.dialect().now;
         let insert = format!(
@@ -258,11 +326,11 @@ impl RunRecord {
             RETURNING id",
             lease_lasts(now),
         );
-        let (name, input) = (self.name.unwrap_or_else(random_secret), self.input);
+        let (name, input) = (hex(&self.name), hex(&self.input));
         let (scope, (calls, cost)) = (&self.scope, self.calls_and_cost(0));
-        let what = params![hex(&name), hex(&input), self.reuse, scope.not_before];
+        let what = params![name, input, self.reuse, scope.not_before];
         let since = params![scope.failures_from, scope.started, calls, cost];
-        let lease = params![scope.start, self.lease(), self.place];
+        let lease = params![scope.start, self.lease_millis(), self.host_id];
         let started = database.write(&insert, &[what, since, lease].concat())?;
         let id = started.first().map(|row| row.get(0)).transpose()?;
         self.id = id.unwrap_or_default();
@@ -270,47 +338,55 @@ impl RunRecord {
     }
 
     /// How long a lease lasts, in milliseconds.
-    fn lease(&self) -> i64 {
-        in_millis(self.longest_call).saturating_add(LEASE_SLACK_MS)
+    fn lease_millis(&self) -> i64 {
+        duration_millis(self.settings.longest_call).saturating_add(LEASE_SLACK_MS)
     }
 
-    /// The calls of all starts of the run and what they cost, if this one has made so many: NULL where its price is not known.
+    /// The calls of all starts of the run if this one has made so many, and what they cost: `None`
+    /// if the price is not known.
     fn calls_and_cost(&self, calls: u64) -> (u64, Option<String>) {
-        let (earlier, price) = (
-            self.spending.cost_of_earlier(self.price),
-            self.price.of(calls),
-        );
-        let spent = earlier.billionths.saturating_add(price.billionths);
-        let is_same = calls == 0 && self.spending.earlier_cost.is_some();
-        let is_known = is_same || self.price != Money::default();
-        let cost = is_known.then(|| spent.to_string());
-        (self.spending.earlier.saturating_add(calls), cost)
+        let (spending, price) = (&self.spending, self.settings.price);
+        let cost = spending.cost_of_earlier(price) + price.of(calls);
+        let is_same = calls == 0 && spending.earlier_cost.is_some();
+        let is_known = is_same || price != Money::default();
+        let cost = is_known.then(|| cost.billionths.to_string());
+        (spending.earlier.saturating_add(calls), cost)
     }
 
-    /// Renews the lease, stores what became of requests, and claims others: the results of the claims, in their order. Without
-    /// records it need not be durable: a claim is worth nothing after a power cut.
+    /// Renews the lease, stores what became of requests, and claims others: the results of the
+    /// claims, in their order. A group without records need not be durable: a claim is worth
+    /// nothing after a power cut.
     ///
     /// # Errors
-    /// The ledger cannot be written, the run was removed from it, or it has been started in another place.
+    /// The ledger cannot be written, the run was removed from it, or another start has taken it
+    /// over.
     pub(super) fn store(
         &mut self,
         database: &mut dyn Database,
         group: &Group,
     ) -> Result<Vec<ClaimResult>, DbFault> {
-        let sealed = { group.records.iter().map(|record| self.seal(record)) }
-            .collect::<Option<Vec<_>>>()
-            .ok_or_else(|| DbFault::new(DbFaultKind::Other, "an answer cannot be sealed"))?;
-        let us = (self.id, self.scope.start);
-        let (mut results, mut now, mut spending) = (Vec::new(), 0_i64, self.spending.clone());
+        let records = group.records.iter();
+        let sealed = records.map(|record| self.seal(record));
+        let sealed = sealed.collect::<Option<Vec<_>>>();
+        let sealed =
+            sealed.ok_or_else(|| DbFault::new(DbFaultKind::Other, "an answer cannot be sealed"))?;
+        let requests: Requests = sealed.iter().map(|it| it.fingerprint).collect();
+        let answers = group.records.iter();
+        let answers = answers.filter(|it| matches!(it.result, PaidResult::Answer(_)));
+        let answers = answers.count();
+        let (mut results, mut renewed, mut spending) = (Vec::new(), 0, self.spending.clone());
         let is_durable = !(sealed.is_empty() && group.distrusted.is_empty());
+        let budgets = &self.settings.budgets;
+        let reads_spending = budgets.iter().any(Budget::is_of_account);
         let stored = self.transaction(database, is_durable, |database| {
-            let ours = "run = $1 AND claims.start = $2";
-            let mut claims = Claims::read(database, ours, params![us.0, us.1])?;
+            let (id, start) = (self.id, self.scope.start);
+            let is_of_this_start = "run = $1 AND claims.start = $2";
+            let mut claims = Claims::read(database, is_of_this_start, params![id, start])?;
             database.append(self.account, &sealed)?;
             if !group.distrusted.is_empty() {
-                database.discard(self.scope.start, &group.distrusted)?;
+                database.discard(start, &group.distrusted)?;
             }
-            let (not_made, again) = group.end(&mut claims);
+            claims.end_calls(&requests, &group.unanswered);
             // On a full disk no new calls start.
             let asked = if database.is_full() {
                 &[]
@@ -318,22 +394,19 @@ impl RunRecord {
                 &group.claims[..]
             };
             let found = database.find(&self.scope, asked)?;
-            results = claim(&mut claims, asked, group.most, found);
-            spending.stored =
-                (self.spending.stored + claims.granted + again).saturating_sub(not_made);
-            let answers = group.records.iter();
-            let answers = answers.filter(|it| matches!(it.outcome, PaidResult::Answer(_)));
-            let lasts = self.lease();
-            let (until, renewed) = self.count(database, spending.stored, answers.count(), lasts)?;
-            now = renewed;
-            claims.store(database, us)?;
+            results = claims.grant(asked, group.max_claims, found);
+            let calls = self.spending.stored + claims.added_calls;
+            spending.stored = calls.saturating_sub(claims.unmade_calls);
+            let lease = self.count(database, spending.stored, answers, self.lease_millis())?;
+            renewed = lease.renewed;
+            claims.store(database, id, start)?;
             if let Some(limit) = &group.limit {
                 limit.store(database, self.account)?;
             }
-            if self.reads_spending {
-                spending.read(database, self.account, now)?;
+            if reads_spending {
+                spending.read(database, self.account, renewed)?;
             }
-            Ok(until)
+            Ok(lease)
         });
         stored.map_err(|mut fault| {
             if fault.may_pass() && !sealed.is_empty() {
@@ -342,14 +415,15 @@ impl RunRecord {
             }
             fault
         })?;
-        self.ahead = now.saturating_sub(settings::now());
+        self.clock_ahead = renewed.saturating_sub(now_millis());
         self.spending = spending;
         Ok(results)
     }
 
-    /// Encrypts what became of a request, with a nonce that this start uses once: its number and a count.
-    fn seal(&mut self, record: &Record) -> Option<(i64, Stored)> {
-        let Record { key, outcome, at } = record;
+    /// Encrypts what became of a request, with a nonce that this start uses once: its number and a
+    /// count.
+    fn seal(&mut self, record: &Record) -> Option<Stored> {
+        let Record { key, result, at } = record;
         let mut nonce = SealNonce::default();
         let (start, count) = nonce.split_at_mut(8);
         start.copy_from_slice(&self.scope.start.to_le_bytes());
@@ -357,22 +431,24 @@ impl RunRecord {
         self.sealed = self.sealed.checked_add(1)?;
         // Answers that arrive from now on are dated no earlier.
         let scope = &self.scope;
-        let earliest = { scope.started.max(scope.used_from(key)) }.max(scope.failures_from);
-        let at = at.saturating_add(self.ahead).max(earliest);
-        Some((key.fingerprint(), outcome.seal(key, nonce, at, self.price)?))
+        let earliest = scope.started.max(scope.used_from(key));
+        let earliest = earliest.max(scope.failures_from);
+        let at = at.saturating_add(self.clock_ahead).max(earliest);
+        result.seal(key, nonce, at, self.settings.price)
     }
 
-    /// Does something in a transaction, which returns until when the lease then lasts. Where the end of the transaction is lost with
-    /// the connection, it is repeated, unless it was committed after all: nothing is counted twice.
+    /// Does `work` in a transaction, which renews the lease. If the end of the transaction is lost
+    /// with the connection, it is repeated, unless it was committed after all: nothing is counted
+    /// twice.
     fn transaction(
         &self,
         database: &mut dyn Database,
         durable: bool,
-        mut work: impl FnMut(&mut dyn Database) -> Result<i64, DbFault>,
+        mut work: impl FnMut(&mut dyn Database) -> Result<Lease, DbFault>,
     ) -> Result<(), DbFault> {
         let mut written = None;
         database.transaction(durable, &mut |database| {
-            if let Some(until) = written {
+            if let Some(Lease { until, .. }) = written {
                 let query = "SELECT id FROM runs WHERE id = $1 AND start = $2 AND until = $3";
                 let values = params![self.id, self.scope.start, until];
                 if !database.query(query, values)?.is_empty() {
@@ -384,9 +460,10 @@ impl RunRecord {
         })
     }
 
-    /// Stores how many calls this start has made, which with these answers, and has the lease last for this many milliseconds from
-    /// now. A budget set later counts what was spent without one. Until when the lease lasts, of which the last bit changes each
-    /// time, and this moment.
+    /// Stores how many calls this start has made, now with these answers, and has the lease last
+    /// for this many milliseconds from now. A budget that is set later counts what was spent
+    /// without one. The last bit of the lease's end changes each time, so that
+    /// [`Self::transaction`] recognises it.
     ///
     /// # Errors
     /// Another start has taken the run over, or it was removed.
@@ -396,7 +473,7 @@ impl RunRecord {
         stored: u64,
         answers: usize,
         lasts: i64,
-    ) -> Result<(i64, i64), DbFault> {
+    ) -> Result<Lease, DbFault> {
         let now = database.dialect().now;
         let (calls, cost) = self.calls_and_cost(stored);
         let update = format!(
@@ -406,96 +483,53 @@ impl RunRecord {
         let values = params![calls, cost, lasts, self.id, self.scope.start];
         let renewed = database.query(&update, values)?;
         let new = stored.cast_signed() - self.spending.stored.cast_signed();
-        Spending::add(database, self.account, self.price, (new, answers))?;
+        Spending::add(database, self.account, self.settings.price, new, answers)?;
         let Some(row) = renewed.first() else {
             let words =
                 "the run was removed from it, or another host has started a run to the same path";
             return Err(DbFault::new(DbFaultKind::Other, words));
         };
-        Ok((row.get(0)?, row.get(1)?))
+        Ok(Lease {
+            until: row.get(0)?,
+            renewed: row.get(1)?,
+        })
     }
 
-    /// No more calls come: all claims and the lease end. How the run has ended is not recorded yet, so that a run that is killed
-    /// before its files are written is one to continue. If this fails, others find out that the run is gone, and what it had
-    /// claimed may have been billed.
-    pub(super) fn leave(&self, database: &mut dyn Database, calls: u64, limit: Option<KnownLimit>) {
+    /// No more calls come: all claims and the lease end. How the run has ended is not recorded
+    /// yet, so that a run that is killed before its files are written is one to continue. If this
+    /// fails, others find out when the lease ends, and what the run had claimed counts as
+    /// abandoned.
+    pub(super) fn leave(
+        &self,
+        database: &mut dyn Database,
+        calls: u64,
+        limit: Option<RememberedLimit>,
+    ) {
         let _ = self.transaction(database, true, |database| {
-            let us = params![self.id, self.scope.start];
-            database.query("DELETE FROM claims WHERE run = $1 AND start = $2", us)?;
-            let (until, _) = self.count(database, calls, 0, -2)?;
+            let this_start = params![self.id, self.scope.start];
+            let delete = "DELETE FROM claims WHERE run = $1 AND start = $2";
+            database.query(delete, this_start)?;
+            let ended = self.count(database, calls, 0, -2)?;
             limit.map_or(Ok(()), |limit| limit.store(database, self.account))?;
-            Ok(until)
+            Ok(ended)
         });
     }
 
-    /// Records how the run has ended, once its files are written. If this fails, the next run to the same output takes itself for
-    /// this one and continues it. That is not worth failing for when every row is written.
+    /// Records how the run has ended, once its files are written. If this fails, the next run to
+    /// the same output takes itself for this one and continues it. That is not worth failing for
+    /// when every row is written.
     pub(super) fn end(&self, database: &mut dyn Database, end: RunEnd) {
         let id = self.id;
         let _ = match end {
             // No run can continue it.
-            _ if self.name.is_none() => {
+            _ if self.settings.output.is_none() => {
                 database.write("DELETE FROM runs WHERE id = $1", params![id])
             }
             RunEnd::Stopped => return,
-            RunEnd::Finished { failed } => database.write(
-                "UPDATE runs SET failed = $1 WHERE id = $2",
-                params![failed, id],
-            ),
+            RunEnd::Finished { failed } => {
+                let update = "UPDATE runs SET failed = $1 WHERE id = $2";
+                database.write(update, params![failed, id])
+            }
         };
     }
-}
-
-impl Group {
-    /// Ends the claims that end with it: how many calls for them were not made, and how many follow.
-    fn end(&self, claims: &mut Claims) -> (u64, u64) {
-        let requests = |end| {
-            let ended = self.unanswered.iter().filter(move |it| it.1 == end);
-            fingerprints(ended.map(|(key, _)| key))
-        };
-        let not_made = claims.remove(Holder::Us, &requests(Unanswered::NotMade));
-        // What others have left is counted by the first of our calls, as long as the request is ours.
-        let repeated = claims.of(Holder::Us, &requests(Unanswered::Again));
-        claims.remove(Holder::Nobody, &repeated);
-        let not_billed = claims.of(Holder::Us, &requests(Unanswered::NotBilled));
-        let answered = fingerprints(self.records.iter().map(|record| &record.key));
-        let maybe_billed = requests(Unanswered::MaybeBilled);
-        for ended in [&not_billed, &answered, &maybe_billed] {
-            claims.end(ended);
-        }
-        claims.leave(&maybe_billed);
-        let again = self
-            .unanswered
-            .iter()
-            .filter(|it| it.1 == Unanswered::Again);
-        (not_made as u64, again.count() as u64)
-    }
-}
-
-fn fingerprints<'k>(keys: impl IntoIterator<Item = &'k RequestKey>) -> Requests {
-    keys.into_iter().map(RequestKey::fingerprint).collect()
-}
-
-/// Claims the first requests about which nothing is known and that no other run has, up to `most` of them.
-fn claim(
-    claims: &mut Claims,
-    keys: &[RequestKey],
-    most: Option<usize>,
-    found: Vec<LookupResult>,
-) -> Vec<ClaimResult> {
-    let unknown = { keys.iter().zip(&found) }.filter(|(_, found)| found.known.is_none());
-    let unknown = unknown.map(|(key, _)| key.fingerprint());
-    let of_others = claims.of(Holder::Other, &unknown.clone().collect());
-    let free = unknown.filter(|request| !of_others.contains(request));
-    let ours: Requests = free.take(most.unwrap_or(usize::MAX)).collect();
-    let taken_over = claims.claim(&ours);
-    let result = |(key, found): (&RequestKey, LookupResult)| match key.fingerprint() {
-        _ if found.known.is_some() => ClaimResult::Known(found),
-        request if of_others.contains(&request) => ClaimResult::Taken,
-        request if !ours.contains(&request) => ClaimResult::Free,
-        request => ClaimResult::Ours {
-            taken_over: taken_over.contains(&request),
-        },
-    };
-    keys.iter().zip(found).map(result).collect()
 }

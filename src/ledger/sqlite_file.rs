@@ -1,52 +1,98 @@
-//! The file of a ledger: its names, what may be in its place, making it, and space on its disk that is kept for the answers to calls
-//! in flight: when the disk is full, it is given back, and they are stored in it.
+//! The file of a ledger: what may be at its path, connections to it and how each is set up, the
+//! space on its disk that is reserved for the answers to calls in flight, and what SQLite's errors
+//! mean. It must not know how answers are stored and found.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read as _};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use super::fault::{DbFault, DbFaultKind, HINT_SHARE};
-use crate::base::error::{Error, Result};
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, ffi};
+use tokio::time::Instant;
+
+use super::database::{Dialect, Purpose, insert_meta, pause, tables};
+use super::fault::{DbFault, DbFaultKind, HINT_SHARE, OLDEST_COPIED, VERSION};
+use crate::base::error::{Error, Result as RunResult};
 use crate::base::numbers::grouped;
 use crate::base::private_file::{self, directory_of, with_suffix};
 use crate::base::text::display;
 
-/// The mode of files that only their owner may read.
-pub(super) const PRIVATE: u32 = 0o600;
-
 /// What SQLite puts behind the name of a database for the files beside it.
 pub(crate) const SUFFIXES: &[&str] = &["-wal", "-shm", "-journal"];
-
-/// What to do where no ledger can be.
+/// What to do about a path at which no ledger can be.
 pub(super) const HINT_OTHER_PATH: &str =
     "name a file on a local disk with `--ledger FILE` or `RESCORE_LEDGER`";
 
-/// SQLite's log of a database.
-pub(super) fn log_of(ledger: &Path) -> PathBuf {
-    with_suffix(ledger, "-wal")
-}
+/// The number in the file's head that marks it as a ledger: "rscl".
+const APPLICATION_ID: i32 = 0x7273_636c;
 
-/// Checks that whatever is at the path can be a ledger, and makes an empty file where there is nothing: its real path, and
-/// whether it was made.
+/// How long a run waits for a database that another program has locked. The longest hold is a
+/// group of answers.
+const RUN_LOCK_WAIT: Duration = Duration::from_secs(30);
+/// How long a person's command waits. What holds a ledger longer than a group of answers is not a
+/// run.
+const COMMAND_LOCK_WAIT: Duration = Duration::from_secs(5);
+
+/// The pause in which others may release the ledger, or space on its disk.
+pub(super) const RETRY_PAUSE: Duration = Duration::from_millis(10);
+
+/// Memory of a connection, in KiB: the upper levels of the tables of fifty million answers, and
+/// what a group of them changes. Twice as much makes a run 4 MiB larger, and not measurably
+/// faster.
+const CACHE_KIB: i32 = 2_048;
+/// How many statements a connection keeps parsed: all that are in use during a run.
+const CACHED_STATEMENTS: usize = 32;
+
+/// A page of the database, in bytes. Each group of answers rewrites half a dozen pages for a few
+/// bytes in each: with pages of 4 KiB it writes 1.7 times as much.
+const PAGE_BYTES: usize = 2_048;
+/// With more pages in its log, SQLite copies them into the database and starts the log again.
+/// Above a thousand calls in flight, this much space may not be enough.
+const LOG_PAGES: usize = 2_000;
+/// Pages that an answer takes if it comes alone: one or two of its own, and some of those that
+/// every group changes.
+const PAGES_PER_CALL: usize = 4;
+/// Pages that are needed however few calls there are.
+const RESERVED_PAGES: usize = 32;
+
+/// The tables that differ from a server's. Answers are appended, and never changed, except for
+/// those that a run discards. Of `merged`, all answers up to one are in `idx`, and none behind the
+/// other has been replaced by a later one.
+const SCHEMA: &str = "
+    CREATE TABLE answers (seq INTEGER PRIMARY KEY, fp INTEGER NOT NULL, account INTEGER NOT NULL,
+        at INTEGER NOT NULL, price INTEGER NOT NULL, sealed BLOB NOT NULL) STRICT;
+    CREATE TABLE idx (fp INTEGER, seq INTEGER, PRIMARY KEY (fp, seq)) WITHOUT ROWID, STRICT;
+    CREATE TABLE merged (up_to INTEGER NOT NULL, replaced_up_to INTEGER NOT NULL) STRICT;
+    INSERT INTO merged VALUES (0, 0);";
+
+pub(super) const DIALECT: Dialect = Dialect {
+    now: "cast(unixepoch('subsec') * 1000 AS INTEGER)",
+    bytes: "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()",
+    after_removal: &[
+        "DELETE FROM idx WHERE NOT EXISTS (SELECT 1 FROM answers WHERE answers.seq = idx.seq)",
+        "UPDATE merged SET up_to = min(up_to, (SELECT coalesce(max(seq), 0) FROM answers)),
+            replaced_up_to = min(replaced_up_to, (SELECT coalesce(max(seq), 0) FROM answers))",
+    ],
+    missing_grant: "SELECT NULL WHERE FALSE",
+    after_copy: &[
+        "DELETE FROM idx",
+        "INSERT INTO idx SELECT fp, seq FROM answers ORDER BY fp, seq",
+        "UPDATE merged SET up_to = (SELECT coalesce(max(seq), 0) FROM answers),
+            replaced_up_to = (SELECT coalesce(max(seq), 0) FROM idx WHERE EXISTS
+                (SELECT 1 FROM idx AS later WHERE later.fp = idx.fp AND later.seq > idx.seq))",
+    ],
+    snapshot: "BEGIN",
+};
+
+/// Checks that whatever is at the path, if anything is, can be a ledger: its real path.
 ///
 /// # Errors
-/// Exit code 2: there is something else, or nothing can be made there.
-pub(super) fn make(path: &Path) -> Result<(PathBuf, bool)> {
-    let real = check(path)?;
-    let is_new = real.symlink_metadata().is_err();
-    private_file::append(&real, PRIVATE, false).map_err(|e| cannot_write(path, e))?;
-    Ok((real, is_new))
-}
-
-/// Checks that whatever is at the path can be a ledger, also if there is nothing: its real path.
-///
-/// # Errors
-/// Exit code 2: there is something else, or its folder is missing or on another machine.
-pub(super) fn check(path: &Path) -> Result<PathBuf> {
-    let directory = directory_of(path);
-    let real = fs::canonicalize(directory).map_err(|e| cannot_write(path, e))?;
-    if let Some(name) = network_of(&real) {
+/// Exit code 2: something else is there, or its folder is missing or on another machine.
+pub(super) fn check(path: &Path) -> RunResult<PathBuf> {
+    let directory = fs::canonicalize(directory_of(path)).map_err(|e| cannot_write(path, e))?;
+    if let Some(name) = network_of(&directory) {
         let shown = path.display();
         return Err(Error::usage(format!(
             "the ledger `{shown}` would be on a network share ({name})"
@@ -61,24 +107,19 @@ pub(super) fn check(path: &Path) -> Result<PathBuf> {
             io::Error::other("it is not the name of a file"),
         ));
     };
-    let real = real.join(name);
+    let real = directory.join(name);
     for suffix in [""].iter().chain(SUFFIXES) {
-        let file = with_suffix(&real, suffix);
-        private_file::check(&file).map_err(|e| {
+        private_file::check(&with_suffix(&real, suffix)).map_err(|e| {
             let error = cannot_write(&with_suffix(path, suffix), e);
-            // Two runs would use two logs, and pay twice.
+            // Under two names it would have two logs, and two runs would pay twice.
             error.detail("a ledger has one name, and no link leads to it")
         })?;
     }
     // An empty file that somebody has made for a group is a new ledger.
-    let not_trusted = real
-        .metadata()
-        .ok()
-        .as_ref()
-        .and_then(private_file::not_trusted);
-    if let Some(why) = not_trusted {
+    let metadata = real.metadata().ok();
+    if let Some(why) = metadata.as_ref().and_then(private_file::not_trusted) {
         let shown = path.display();
-        let error = Error::usage(format!("the ledger `{shown}` is not believed: {why}"));
+        let error = Error::usage(format!("the ledger `{shown}` is not trusted: {why}"));
         return Err(error.hint(format!(
             "if you trust the answers in it, give it to a group: `chmod 660 {shown}` and `chgrp GROUP {shown}`"
         )));
@@ -112,7 +153,7 @@ fn network_of(directory: &Path) -> Option<&'static str> {
     network(kind as u32)
 }
 
-/// Elsewhere it cannot be asked for; docs/operations.md says so.
+/// Other systems do not tell; docs/operations.md says so.
 #[cfg(not(target_os = "linux"))]
 const fn network_of(_: &Path) -> Option<&'static str> {
     None
@@ -133,54 +174,239 @@ const fn network(kind: u32) -> Option<&'static str> {
     }
 }
 
-/// Checks that so many bytes can be written beside a ledger.
+/// Opens an existing file at its real path.
 ///
 /// # Errors
-/// They cannot.
-pub(super) fn check_space(ledger: &Path, needed: u64) -> std::result::Result<(), DbFault> {
+/// It is not a ledger, or it is an empty file and this purpose makes no ledger of it.
+pub(super) fn connect(path: &Path, purpose: Purpose<'_>) -> Result<Connection, DbFault> {
+    let is_look = matches!(purpose, Purpose::Look);
+    let is_exclusive = matches!(purpose, Purpose::Admin | Purpose::Copy);
+    // The path was resolved before: a link that has taken its place since is not followed.
+    let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    let is_in_use = || {
+        let mut suffixes = SUFFIXES.iter();
+        suffixes.any(|suffix| with_suffix(path, suffix).exists())
+    };
+    let connection = if is_look && !is_in_use() && private_file::not_writable(path).is_some() {
+        // SQLite makes files beside a database also to read it, unless nobody writes to it.
+        let bytes = path.as_os_str().as_encoded_bytes().iter();
+        let encoded: String = bytes.map(|byte| format!("%{byte:02x}")).collect();
+        let flags = flags | OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+        Connection::open_with_flags(format!("file:{encoded}?immutable=1"), flags)?
+    } else {
+        Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_READ_WRITE)?
+    };
+    connection.busy_timeout(match purpose {
+        Purpose::Look => COMMAND_LOCK_WAIT,
+        Purpose::Admin | Purpose::Copy => Duration::ZERO,
+        Purpose::Run { .. } | Purpose::SecondConnection(_) => RUN_LOCK_WAIT,
+    })?;
+    // What is not a ledger is left as it is: without a log, closing removes only what opening has
+    // made.
+    let log = with_suffix(path, "-wal").metadata();
+    let has_log = log.is_ok_and(|log| log.len() > 0);
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, has_log)?;
+    if is_exclusive {
+        // Before anything is read: with the lock, SQLite needs no shared memory.
+        connection.query_row("PRAGMA locking_mode = EXCLUSIVE", [], |_| Ok(()))?;
+    }
+    if !is_ledger(&connection)? {
+        match purpose {
+            Purpose::Run { .. } => create_beside_others(&connection)?,
+            Purpose::Copy => create(&connection)?,
+            _ => return Err(DbFault::missing()),
+        }
+    }
+    if is_look {
+        connection.pragma_update(None, "query_only", true)?;
+    } else {
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
+        prepare(&connection)?;
+    }
+    if is_exclusive {
+        connection.query_row("PRAGMA secure_delete = ON", [], |_| Ok(()))?;
+    }
+    connection.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
+    connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
+    Ok(connection)
+}
+
+/// Whether the database is a ledger of this version, or of an earlier one that can be copied;
+/// `false` if it is empty.
+fn is_ledger(connection: &Connection) -> Result<bool, DbFault> {
+    // In one statement: another run may be making it.
+    let head = "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema)
+        FROM pragma_application_id(), pragma_user_version()";
+    let head = connection.query_row(head, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
+    match head {
+        Ok((APPLICATION_ID, OLDEST_COPIED..=VERSION, _)) => Ok(true),
+        Ok((0, 0, 0)) => Ok(false),
+        Ok((APPLICATION_ID, version, _)) => Err(DbFault::of_version(version)),
+        Err(error) if error.sqlite_error_code() != Some(ErrorCode::NotADatabase) => {
+            Err(error.into())
+        }
+        _ => Err(DbFault::new(
+            DbFaultKind::Foreign,
+            "is not a rescore ledger",
+        )),
+    }
+}
+
+/// Makes the tables in an empty database.
+fn create(connection: &Connection) -> Result<(), DbFault> {
+    connection.pragma_update(None, "page_size", PAGE_BYTES)?;
+    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Exclusive)?;
+    if !is_ledger(&transaction)? {
+        transaction.execute_batch(&tables("INTEGER PRIMARY KEY", "INTEGER", "BLOB", "STRICT"))?;
+        transaction.execute_batch(SCHEMA)?;
+        let (insert, secret) = insert_meta(&DIALECT);
+        transaction.execute(&insert, [secret])?;
+        transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+        transaction.pragma_update(None, "user_version", VERSION)?;
+    }
+    Ok(transaction.commit()?)
+}
+
+/// Makes the tables, while other runs may be doing the same: SQLite does not wait for the lock
+/// with which it starts the log.
+fn create_beside_others(connection: &Connection) -> Result<(), DbFault> {
+    let started = Instant::now();
+    loop {
+        match create(connection).and_then(|()| prepare(connection)) {
+            Err(fault) if fault.kind == DbFaultKind::Held && started.elapsed() < RUN_LOCK_WAIT => {
+                pause(RETRY_PAUSE);
+            }
+            created => return created,
+        }
+    }
+}
+
+/// Sets up the log.
+fn prepare(connection: &Connection) -> Result<(), DbFault> {
+    // With a log, readers and the writer do not wait for each other.
+    let mode: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
+    if mode != "wal" {
+        let words = "the file system has no shared memory, which a ledger needs";
+        return Err(DbFault::new(DbFaultKind::Other, words));
+    }
+    set_synced(connection, true)?;
+    // After the first checkpoint the log is overwritten, and while a file does not grow, each sync
+    // costs half; but each checkpoint syncs the database as well.
+    Ok(connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?)
+}
+
+/// Sets whether commits survive a power cut from now on, or one may undo them, back to the last
+/// commit that does.
+pub(super) fn set_synced(connection: &Connection, synced: bool) -> rusqlite::Result<()> {
+    connection.pragma_update(None, "synchronous", if synced { "FULL" } else { "NORMAL" })
+}
+
+/// Checks all pages.
+pub(super) fn check_pages(connection: &Connection) -> Result<(), DbFault> {
+    let found: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+    if found == "ok" {
+        Ok(())
+    } else {
+        Err(DbFault::damaged())
+    }
+}
+
+/// Whether a ledger is damaged, however large it is: all of it is read.
+pub(super) fn is_damaged(path: &Path) -> bool {
+    use DbFaultKind::{Damaged, Foreign, Missing};
+    let Ok(real) = check(path) else {
+        return false;
+    };
+    let checked = connect(&real, Purpose::Look).and_then(|connection| check_pages(&connection));
+    checked.is_err_and(|fault| matches!(fault.kind, Damaged | Foreign | Missing))
+}
+
+impl From<rusqlite::Error> for DbFault {
+    fn from(error: rusqlite::Error) -> Self {
+        use ErrorCode as Code;
+        use ffi::{SQLITE_IOERR_SHMSIZE, SQLITE_IOERR_TRUNCATE, SQLITE_IOERR_WRITE};
+        let extended = error.sqlite_error().map_or(0, |error| error.extended_code);
+        let grows = [
+            SQLITE_IOERR_SHMSIZE,
+            SQLITE_IOERR_TRUNCATE,
+            SQLITE_IOERR_WRITE,
+        ];
+        let (kind, words) = match error.sqlite_error_code() {
+            // SQLite does not distinguish it from a failing disk, which is far less likely.
+            _ if grows.contains(&extended) && max_file_size().is_some() => {
+                (DbFaultKind::TooLarge, "file too large")
+            }
+            // SQLite makes the log's index larger in advance, and only a full disk prevents that.
+            _ if extended == SQLITE_IOERR_SHMSIZE => return Self::no_space(),
+            Some(Code::DiskFull) => return Self::no_space(),
+            Some(Code::SystemIoFailure) => (DbFaultKind::Other, "the disk failed"),
+            Some(Code::ReadOnly | Code::PermissionDenied) => {
+                (DbFaultKind::Other, "permission denied")
+            }
+            Some(Code::DatabaseBusy | Code::DatabaseLocked) => {
+                (DbFaultKind::Held, "another program is using it")
+            }
+            // All statements are fixed: if they or their results do not fit, the file is to blame.
+            Some(
+                Code::DatabaseCorrupt
+                | Code::NotADatabase
+                | Code::Unknown
+                | Code::TypeMismatch
+                | Code::ConstraintViolation,
+            )
+            | None => return Self::damaged(),
+            _ => return Self::new(DbFaultKind::Other, error.to_string()),
+        };
+        Self::new(kind, words)
+    }
+}
+
+/// The largest file that this process may write, in bytes (`ulimit -f`); `None` without a limit.
+fn max_file_size() -> Option<u64> {
+    use rustix::process::{Resource, getrlimit};
+    getrlimit(Resource::Fsize).current
+}
+
+/// Checks that the disk of a ledger has room for this many bytes.
+///
+/// # Errors
+/// It has not.
+pub(super) fn check_space(ledger: &Path, needed: u64) -> Result<(), DbFault> {
     let disk = rustix::fs::statvfs(directory_of(ledger)).ok();
     let free = disk.map_or(u64::MAX, |disk| disk.f_bavail.saturating_mul(disk.f_frsize));
     if free >= needed {
         return Ok(());
     }
     let (needed, free) = (grouped(needed.into()), grouped(free.into()));
-    let place = display(directory_of(ledger));
+    let directory = display(directory_of(ledger));
     let words = format!(
-        "no space left on device: this takes up to {needed} bytes in `{place}`, where {free} are free"
+        "no space left on device: this takes up to {needed} bytes in `{directory}`, where {free} are free"
     );
     Err(DbFault::new(DbFaultKind::NoSpace, words))
 }
 
-/// A page of the database, in bytes. Each group of answers rewrites half a dozen pages for a few bytes in each: with pages of
-/// 4 KiB it writes 1.7 times as much.
-pub(super) const PAGE: usize = 2_048;
-/// Pages that answers take which come one at a time, each: one or two of its own, and some of those that every group changes.
-const PAGES_PER_CALL: usize = 4;
-/// Pages that are needed however few calls there are.
-const RESERVED_PAGES: usize = 32;
-/// With more pages in its log, SQLite copies them into the database and starts the log again. Above a thousand calls, so much space
-/// may not be enough.
-pub(super) const LOG_PAGES: usize = 2_000;
-
-/// A file that only takes space. It has no name, so a kill leaves nothing of it.
+/// A file that only takes space. When the disk is full, the space is given back, and the answers
+/// to calls in flight are stored in it. The file has no name, so a kill leaves nothing of it.
 pub(super) struct SpaceReserve(File);
 
 impl SpaceReserve {
-    /// Takes the space beside a ledger; `None` where no such file can be made.
+    /// Takes space beside a ledger, for the answers to this many calls; `None` if no such file can
+    /// be made.
     ///
     /// # Errors
-    /// There is not enough.
-    pub(super) fn beside(
-        ledger: &Path,
-        in_flight: NonZeroUsize,
-    ) -> std::result::Result<Option<Self>, DbFault> {
-        let needed = space_for_answers(in_flight);
-        let filled =
-            tempfile::tempfile_in(directory_of(ledger)).and_then(|file| Self::fill(file, needed));
+    /// The disk has not enough.
+    pub(super) fn take(ledger: &Path, in_flight: NonZeroUsize) -> Result<Option<Self>, DbFault> {
+        let pages = in_flight.get().saturating_mul(PAGES_PER_CALL);
+        let pages = pages.saturating_add(RESERVED_PAGES).min(LOG_PAGES);
+        let needed = (pages * PAGE_BYTES) as u64;
+        let file = tempfile::tempfile_in(directory_of(ledger));
+        let filled = file.and_then(|file| Self::fill(file, needed));
         match filled.map_err(|error| (error.kind(), error)) {
             Ok(reserve) => Ok(Some(reserve)),
             Err((ErrorKind::StorageFull | ErrorKind::QuotaExceeded, _)) => {
-                Err({ check_space(ledger, needed).err() }.unwrap_or_else(DbFault::no_space))
+                // The disk may have room again by now, or the quota may be the limit.
+                check_space(ledger, needed)?;
+                Err(DbFault::no_space())
             }
             Err((ErrorKind::FileTooLarge, error)) => {
                 Err(DbFault::new(DbFaultKind::TooLarge, error.to_string()))
@@ -190,7 +416,8 @@ impl SpaceReserve {
     }
 
     fn fill(mut file: File, bytes: u64) -> io::Result<Self> {
-        // Written, as ext2 and others have no `fallocate`; and not zeros, which take no space where a file system compresses.
+        // Written, as ext2 and others have no `fallocate`; and not zeros, which take no space if a
+        // file system compresses.
         let noise = blake3::Hasher::new().finalize_xof();
         io::copy(&mut noise.take(bytes), &mut file)?;
         Ok(Self(file))
@@ -198,35 +425,25 @@ impl SpaceReserve {
 
     /// Gives the space back.
     pub(super) fn release(self) {
-        // Some file systems free a removed file only after some time, but the end of a shortened file immediately. If this
-        // fails, the next write does.
+        // Some file systems free a removed file only after some time, but the end of a shortened
+        // file immediately. If this fails, so does the next write.
         let _ = self.0.set_len(0);
     }
 }
 
-/// How much space the answers to this number of calls take at most, in bytes.
-fn space_for_answers(in_flight: NonZeroUsize) -> u64 {
-    let pages = { in_flight.get() }
-        .saturating_mul(PAGES_PER_CALL)
-        .saturating_add(RESERVED_PAGES)
-        .min(LOG_PAGES);
-    (pages * PAGE) as u64
-}
-
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_on_a_full_disk_is_named_with_its_place() {
-        let place = tempfile::tempdir().unwrap();
-        let ledger = place.path().join("x.ledger");
+    fn a_full_disk_is_named_with_what_is_missing() {
+        let directory = tempfile::tempdir().unwrap();
+        let ledger = directory.path().join("x.ledger");
         assert!(check_space(&ledger, 1).is_ok());
         let words = check_space(&ledger, 1 << 60).unwrap_err().words;
         assert!(words.contains("1,152,921,504,606,846,976 bytes"), "{words}");
         assert!(
-            words.contains(&format!("in `{}`", place.path().display())),
+            words.contains(&format!("in `{}`", directory.path().display())),
             "{words}"
         );
         assert!(words.ends_with(" are free"), "{words}");
@@ -253,24 +470,23 @@ mod tests {
 
     #[test]
     fn a_ledger_has_one_name_and_no_link_leads_to_it() {
-        let place = tempfile::tempdir().unwrap();
-        let at = |name: &str| place.path().join(name);
-        let (real, is_new) = make(&at("a.ledger")).unwrap();
-        assert!(is_new && real.exists());
-        assert!(!make(&at("a.ledger")).unwrap().1);
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        assert!(check(&at("a.ledger")).is_ok());
+        fs::write(at("a.ledger"), "").unwrap();
+        assert!(check(&at("a.ledger")).is_ok());
         std::os::unix::fs::symlink(at("a.ledger"), at("link")).unwrap();
         std::os::unix::fs::symlink(at("nowhere"), at("dangling")).unwrap();
         std::os::unix::fs::symlink(at("a.ledger"), at("b.ledger-wal")).unwrap();
         for name in ["link", "dangling", "b.ledger", "."] {
-            let error = make(&at(name)).unwrap_err();
+            let error = check(&at(name)).unwrap_err();
             assert_eq!(error.exit().code(), 2, "{name}");
         }
-        assert!(!at("nowhere").exists());
         fs::hard_link(at("a.ledger"), at("second")).unwrap();
         for name in ["a.ledger", "second"] {
-            assert!(make(&at(name)).unwrap_err().report().contains("hard link"));
+            assert!(check(&at(name)).unwrap_err().report().contains("hard link"));
         }
-        let missing = make(&at("missing/a.ledger")).unwrap_err();
+        let missing = check(&at("missing/a.ledger")).unwrap_err();
         assert!(missing.report().contains("create the directory"));
     }
 }

@@ -6,7 +6,7 @@ use super::ledger::PreparedLedger;
 use super::prepare::{PreparedRun, Start};
 use crate::base::text::{display, printable, quoted};
 use crate::commands::inputs::path_of;
-use crate::ledger::KnownLimit;
+use crate::ledger::RememberedLimit;
 use crate::observe::{self, counted, day, most, only_of_others, tell};
 use crate::pace::Rate;
 use crate::service::proxy_for;
@@ -121,7 +121,7 @@ fn pace(rate: Rate) -> String {
 /// Says which limit an earlier run found. `start` is the part of it that calls start near: settings may rule out the rest.
 fn tell_limit(ledger: &PreparedLedger, start: FoundLimit) {
     if start != FoundLimit::default()
-        && let Some(KnownLimit { found, .. }) = ledger.open.facts.known_limit
+        && let Some(RememberedLimit { found, .. }) = ledger.open.facts.remembered_limit
     {
         let (found, most) = (day(found), most(start));
         tell(&format!(
@@ -135,7 +135,7 @@ fn tell_limit(ledger: &PreparedLedger, start: FoundLimit) {
 fn tell_count(run: &PreparedRun, start: &Start) {
     let ledger = start.ledger.as_ref();
     let path = ledger
-        .map(|ledger| display(&ledger.open.facts.place))
+        .map(|ledger| ledger.open.location().to_display())
         .unwrap_or_default();
     for notice in ledger
         .iter()
@@ -154,7 +154,7 @@ fn tell_count(run: &PreparedRun, start: &Start) {
 
 /// A warning of what kills may have cost.
 fn killed(ledger: &PreparedLedger) -> Option<String> {
-    let left = ledger.open.facts.run.left;
+    let left = ledger.open.facts.run.abandoned;
     (left > 0).then(|| {
         format!(
             "killed runs left {} without an answer, which may be billed twice if they are asked again",
@@ -166,5 +166,5 @@ fn killed(ledger: &PreparedLedger) -> Option<String> {
 /// A warning where the address or the service ID may be mistyped: all rows are paid for again.
 fn elsewhere(ledger: &PreparedLedger) -> Option<String> {
     let others = &ledger.open.facts.other_accounts;
-    (!others.is_empty()).then(|| only_of_others(display(&ledger.open.facts.place), others))
+    (!others.is_empty()).then(|| only_of_others(ledger.open.location().to_display(), others))
 }

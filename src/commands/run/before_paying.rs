@@ -225,7 +225,7 @@ fn refuse_unknown_verdicts(part: &RunPart, plan: Plan, ledger: &mut PreparedLedg
         let state = ledger.open.output_state(file, None)?;
         if !matches!(state, OutputState::AsLeft | OutputState::OfOtherInput) {
             let (file, verdicts) = (display(file), counted(verdicts, "verdict"));
-            let place = display(&ledger.open.facts.place);
+            let place = ledger.open.location().to_display();
             return Err(Error::usage(format!(
                 "`{file}` has {verdicts}, but the ledger `{place}` has none of them"
             ))
@@ -250,7 +250,7 @@ fn unknown_verdicts(reading: &ReaderSettings, plan: Plan, ledger: &PreparedLedge
                 continue;
             };
             // Usually one of the first rows decides.
-            if opened.replaced.is_empty() || found.known.is_some() || found.passed_over.is_some() {
+            if opened.replaced.is_empty() || found.result.is_some() || found.passed_over.is_some() {
                 return Ok(0);
             }
             verdicts += u64::from(has_verdict(row, &opened.layout));
@@ -295,5 +295,5 @@ fn unused_answers(files: &mut Files, config: &RunConfig, account: &Account) -> O
 /// Exit code 2: it cannot be used.
 pub(crate) fn look_up_in(settings: &LedgerSettings) -> Result<Lookup> {
     let found = preview(settings)?;
-    Ok(found.map_or_else(Lookup::nowhere, |(lookup, _)| lookup))
+    Ok(found.map_or_else(Lookup::without_ledger, |(lookup, _)| lookup))
 }

@@ -272,7 +272,7 @@ fn start_engine(
         fields: run.config.captured.clone(),
     };
     let (ledger, writer, gate) = if let Some(PreparedLedger { open, .. }) = ledger {
-        give_up.worked_before = open.facts.usable > 0;
+        give_up.worked_before = open.facts.has_usable;
         let record = &open.facts.run;
         let calls = record.spending.earlier;
         let (ledger, writer) = open.start()?;
@@ -301,14 +301,14 @@ fn share_pace(
     ledger: &RunningLedger,
     stops: UnboundedSender<Stop>,
 ) -> Result<Gate> {
-    let (Some(mut row), Rate::Auto | Rate::Share(_)) = (ledger.pace_row()?, rate) else {
+    let (Some(mut in_ledger), Rate::Auto | Rate::Share(_)) = (ledger.pace_exchange()?, rate) else {
         return Ok(gate);
     };
     let (asks, asked) = std::sync::mpsc::channel();
     let (reply_to, replies) = unbounded_channel();
     let mut exchange = move |ask: &PaceAsk| -> Result<PaceReply> {
         let ask = serde_json::to_string(ask).map_err(|_| Error::internal("a pace is no JSON"))?;
-        serde_json::from_str(&row.ask(&ask)?).map_err(|_| {
+        serde_json::from_str(&in_ledger(&ask)?).map_err(|_| {
             Error::usage("the pace in the ledger is one of another version of rescore")
                 .hint("use the same version everywhere, or name a `--rate` for each run")
         })

@@ -215,7 +215,7 @@ impl Files {
             in_flight: NonZeroUsize::MIN,
             longest_call: Duration::ZERO,
             wait: ServerWait::default(),
-            limits: Vec::new(),
+            budgets: Vec::new(),
             price: Money::default(),
         }))
     }

@@ -292,7 +292,7 @@ impl FirstPass {
                 Some(PassedOver::Failed) | None => {}
             }
             counts.again += u64::from(found.passed_over.is_some());
-            match found.known {
+            match found.result {
                 Some(KnownResult::Answer(_)) => counts.known += 1,
                 Some(KnownResult::Failure(_)) => counts.failed_before += 1,
                 None if self.calls.contains(&key.fingerprint()) => result.duplicates += 1,

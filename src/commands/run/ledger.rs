@@ -6,11 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::error::{Error, Result};
-use crate::base::text::display;
 use crate::commands::files::{LockWait, full_disk};
 use crate::ledger::{
-    CallLimit, LedgerAccount, LedgerSettings, Lookup, OpenLedger, OutputLock, OutputState,
-    ReadAnswer, Reuse, RunEnd, RunningLedger,
+    Budget, LedgerAccount, LedgerSettings, Lookup, OpenLedger, OutputLock, OutputState, ReadAnswer,
+    Reuse, RunEnd, RunningLedger,
 };
 use crate::observe::LedgerLeft;
 use crate::output::{DurableFile, Replace, partial_of};
@@ -119,7 +118,7 @@ impl PreparedLedger {
     }
 
     /// How many calls these limits leave; `None` if there are none.
-    pub(super) fn calls_left(&self, limits: &[CallLimit]) -> Option<u64> {
+    pub(super) fn calls_left(&self, limits: &[Budget]) -> Option<u64> {
         let spending = &self.open.facts.run.spending;
         limits.iter().map(|limit| limit.left(spending)).min()
     }
@@ -148,7 +147,7 @@ impl PreparedLedger {
     pub(super) fn last_words(&self) -> String {
         format!(
             "`{}` has the {}answers that reached the disk; the same command continues from there",
-            display(&self.open.facts.place),
+            self.open.location().to_display(),
             if self.sandbox { "" } else { "paid " },
         )
     }
@@ -159,7 +158,10 @@ impl PreparedLedger {
 /// # Errors
 /// It cannot be read.
 pub(super) fn look_up_in_run(ledger: Option<&PreparedLedger>) -> Result<Lookup> {
-    ledger.map_or_else(|| Ok(Lookup::nowhere()), |ledger| ledger.open.lookup())
+    ledger.map_or_else(
+        || Ok(Lookup::without_ledger()),
+        |ledger| ledger.open.lookup(),
+    )
 }
 
 /// How long closing the ledger may take when a service manager waits: all that ends a run takes less than 30 s together.

@@ -173,14 +173,14 @@ fn of_run(
         longest_call: client.longest_call(),
         in_flight,
         wait: wait.clone(),
-        limits: config.call_limits.clone(),
+        budgets: config.call_limits.clone(),
         price: tariff.map_or(Money::default(), |tariff| tariff.price),
         ..settings
     }
 }
 
 fn gate(pace: PaceConfig, in_flight: NonZeroUsize, ledger: Option<&PreparedLedger>) -> Gate {
-    let known = ledger.and_then(|ledger| ledger.open.facts.known_limit);
+    let known = ledger.and_then(|ledger| ledger.open.facts.remembered_limit);
     let limits = PaceLimits {
         rate: pace.rate,
         in_flight,

@@ -92,7 +92,7 @@ impl OtherRun {
                 writer,
             )
         });
-        let ours = ClaimResult::Ours { taken_over: false };
+        let ours = ClaimResult::Granted { taken_over: false };
         assert!(claimed.unwrap().results.iter().all(|it| *it == ours));
         Self {
             _running: running,

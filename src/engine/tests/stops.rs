@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 
 use super::harness::*;
 use crate::base::numbers::Tolerance;
-use crate::ledger::{CallLimit, LedgerWriter, Per};
+use crate::ledger::{Budget, LedgerWriter, Per};
 
 #[tokio::test(start_paused = true)]
 async fn a_stop_while_nothing_is_in_flight_takes_no_time() {
@@ -107,7 +107,7 @@ async fn a_signal_cuts_a_drain_short_that_something_else_had_started() {
 async fn what_is_in_flight_at_a_stop_is_finished_and_no_row_starts_after_it() {
     let late = || Scripted::new(ScriptedResult::Verdict.after(29_000)).row(1, [GOOD]);
     let refused = late().row(3, [ScriptedResult::Status(401).after(10)]);
-    let five = CallLimit::calls((NonZeroU64::new(5).unwrap(), Per::Run));
+    let five = Budget::calls(NonZeroU64::new(5).unwrap(), Per::Run);
     for (service, limits, reason, rows) in [
         (
             late(),
@@ -134,7 +134,7 @@ async fn a_run_without_a_call_left_waits_neither_for_a_permit_nor_for_a_back_off
     for service in [Scripted::new(GOOD), Scripted::new(GOOD).row(1, [late])] {
         let engine = Fixture::new(service).build_with(|it| {
             it.rate = "4/h".parse().unwrap();
-            let one = CallLimit::calls((NonZeroU64::MIN, Per::Run));
+            let one = Budget::calls(NonZeroU64::MIN, Per::Run);
             it.ledger = LedgerWriter::in_memory(vec![one]);
         });
         let ran = run_to_end(&engine, Surroundings::rows(3)).await;

@@ -17,7 +17,8 @@ const IN_FLIGHT: usize = 64;
 /// The requests of a group that is stored as soon as three quarters of these calls have ended.
 const GROUP: u64 = 48;
 
-/// Bytes that this thread has written so far, where the system counts them. Those of a checkpoint come on top.
+/// Bytes that this thread has written so far, where the system counts them. Those of a checkpoint
+/// come on top.
 fn written() -> Option<u64> {
     let counts = fs::read_to_string("/proc/thread-self/io").ok()?;
     let bytes = counts.lines().find_map(|line| line.strip_prefix("wchar: "));
@@ -46,8 +47,8 @@ fn an_answer_costs_few_bytes_and_a_group_few_statements_that_are_parsed_once() {
         let key = |request: u64| hasher.key(&request.to_le_bytes());
         let record = |request| Record {
             key: key(request),
-            outcome: PaidResult::Answer(vec![b'x'; length].into()),
-            at: crate::ledger::settings::now(),
+            result: PaidResult::Answer(vec![b'x'; length].into()),
+            at: now_millis(),
         };
         let before = written();
         *asked.lock().unwrap() = Asked::default();
@@ -56,6 +57,7 @@ fn an_answer_costs_few_bytes_and_a_group_few_statements_that_are_parsed_once() {
             let group = Group {
                 records: answered.map(record).collect(),
                 claims: keys(group).map(key).collect(),
+                max_claims: usize::MAX,
                 ..Group::default()
             };
             run.store(&mut *ledger.database, &group).unwrap();
@@ -92,7 +94,8 @@ fn answers_that_come_together_are_stored_together() {
     drop(writer);
     running.finish(Duration::from_secs(30));
     let syncs = asked.lock().unwrap().syncs as u64;
-    // A sync for each eight answers at least, where the machine is so busy that groups are stored before they are complete.
+    // A sync for each eight answers at least, where the machine is so busy that groups are stored
+    // before they are complete.
     assert!((1..=ROWS / 8).contains(&syncs), "{syncs}");
 }
 
@@ -114,18 +117,20 @@ fn a_group_that_was_committed_before_the_connection_broke_is_counted_once() {
         let claims = |requests: &[u8]| requests.iter().map(|it| key(*it)).collect();
         let claimed = Group {
             claims: claims(&[1, 2, 3]),
+            max_claims: usize::MAX,
             ..Group::default()
         };
         run.store(database, &claimed).unwrap();
         let record = Record {
             key: key(1),
-            outcome: answer(1),
-            at: crate::ledger::settings::now(),
+            result: answer(1),
+            at: now_millis(),
         };
         let answered = Group {
             records: vec![record],
             unanswered: vec![(key(2), Unanswered::Again), (key(3), Unanswered::NotMade)],
             claims: claims(&[4, 5]),
+            max_claims: usize::MAX,
             ..Group::default()
         };
         let results = run.store(database, &answered).unwrap();

@@ -22,7 +22,8 @@ pub(crate) struct StoreFaults {
     pub(crate) for_ever: bool,
     /// Whether the group is durable all the same, as when only the disk's confirmation was lost.
     pub(crate) durable: bool,
-    /// The error; a read always fails as a disk does. After a connection was reset, the group is stored again.
+    /// The error; a read always fails as a disk does. After a connection was reset, the group is
+    /// stored again.
     pub(crate) kind: io::ErrorKind,
 }
 
@@ -41,13 +42,13 @@ impl StoreFaults {
 }
 
 impl OpenLedger {
-    /// The same, in which storing answers fails like this once the run has started, and look-ups like that. `None` never stores
-    /// any, like a file server that is gone.
+    /// The same ledger, in which storing answers fails like this once the run has started, and
+    /// look-ups like that. `None` hangs when it stores any, like a file server that is gone.
     pub(crate) fn failing(self, keeping: Option<StoreFaults>, reading: StoreFaults) -> Self {
         self.counted(keeping, reading).0
     }
 
-    /// The same, with what storing is asked to do.
+    /// The same, with a count of what the database is asked to do.
     pub(crate) fn counted(
         mut self,
         keeping: Option<StoreFaults>,
@@ -143,8 +144,8 @@ where
         })
     }
 
-    fn append(&mut self, account: i64, records: &[(i64, Stored)]) -> Result<(), DbFault> {
-        self.database.append(account, records)
+    fn append(&mut self, account: i64, results: &[Stored]) -> Result<(), DbFault> {
+        self.database.append(account, results)
     }
 
     fn discard(&mut self, start: i64, fingerprints: &[i64]) -> Result<(), DbFault> {
@@ -159,9 +160,9 @@ where
         self.database.find(scope, keys)
     }
 
-    fn beside(&self) -> Result<Box<dyn Database>, DbFault> {
+    fn second_connection(&self) -> Result<Box<dyn Database>, DbFault> {
         Ok(Box::new(FailingDatabase {
-            database: self.database.beside()?,
+            database: self.database.second_connection()?,
             keeping: self.keeping,
             reading: self.reading,
             has_started: false,

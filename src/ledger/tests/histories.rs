@@ -1,12 +1,11 @@
 //! Random histories of several runs on one ledger, and what a model says must be found.
 
 use std::collections::{HashMap, HashSet};
-use std::{fs, slice};
+use std::fs;
 
 use proptest::prelude::*;
 
 use super::support::*;
-use crate::ledger::budget::{CallLimit, Per};
 use crate::telemetry::event::PassedOver;
 
 /// Something that a run does, or that happens to it.
@@ -30,12 +29,12 @@ const RUNS: usize = 3;
 fn step() -> impl Strategy<Value = Step> {
     let (run, request) = (0..RUNS, 0..REQUESTS);
     let requests = || prop::collection::vec(0..REQUESTS, 1..20);
-    let outcomes = prop::collection::vec(
+    let results = prop::collection::vec(
         (request.clone(), prop::option::weighted(0.8, 0..1_000_u64)),
         1..20,
     );
     prop_oneof![
-        4 => (run.clone(), outcomes).prop_map(|(run, outcomes)| Step::Keep(run, outcomes)),
+        4 => (run.clone(), results).prop_map(|(run, results)| Step::Keep(run, results)),
         4 => (run.clone(), requests()).prop_map(|(run, requests)| Step::Claim(run, requests)),
         2 => (run.clone(), request, end()).prop_map(|(run, request, end)| Step::End(run, request, end)),
         2 => (run.clone(), requests()).prop_map(|(run, requests)| Step::LookUp(run, requests)),
@@ -49,50 +48,50 @@ fn end() -> impl Strategy<Value = Unanswered> {
     prop::sample::select(vec![Again, MaybeBilled, NotBilled, NotMade])
 }
 
-/// What a ledger must know: of each request the latest answer, or else that it failed; which run claims it; which ones may have
-/// been billed, as those who had claimed them are gone; and how many calls each run may have made.
+/// What a ledger must hold: of each request the latest answer, or else that it failed; which run
+/// claims it; which requests are abandoned; and how many calls each run may have made.
 #[derive(Default)]
 struct Model {
-    known: HashMap<u64, Option<u64>>,
+    stored: HashMap<u64, Option<u64>>,
     claims: HashMap<u64, usize>,
-    left: HashSet<u64>,
+    abandoned: HashSet<u64>,
     calls: [u64; RUNS],
     has_lost_lease: [bool; RUNS],
 }
 
 impl Model {
-    /// What a run claims now that is not its own is its own: whether others had left it.
+    /// A run gets a request. True if another run had abandoned it.
     fn claim(&mut self, run: usize, request: u64) -> bool {
         let holder = self.claims.insert(request, run);
         if holder == Some(run) {
             return false;
         }
         if holder.is_some() {
-            self.left.insert(request);
+            self.abandoned.insert(request);
         }
         self.calls[run] += 1;
-        self.left.contains(&request)
+        self.abandoned.contains(&request)
     }
 
-    /// Whether a run must leave a request to another one.
+    /// Whether another run holds a request.
     fn is_taken(&self, run: usize, request: u64) -> bool {
         let holder = self.claims.get(&request);
         holder.is_some_and(|holder| *holder != run && !self.has_lost_lease[*holder])
     }
 
-    /// What a run finds that has been killed and starts again: how many requests have been left.
-    fn left_to(&self, run: usize) -> u64 {
+    /// How many abandoned requests a run finds that was killed and starts again.
+    fn abandoned_for(&self, run: usize) -> u64 {
         let is_gone = |holder: usize| holder == run || self.has_lost_lease[holder];
         let claims = self.claims.iter().filter(|(_, holder)| is_gone(**holder));
         let gone: HashSet<_> = claims.map(|(request, _)| *request).collect();
-        (&gone | &self.left).len() as u64
+        (&gone | &self.abandoned).len() as u64
     }
 
-    /// Whether a result is right, of a look-up.
+    /// Whether the result of a look-up is right.
     fn is_right(&self, request: u64, found: &LookupResult) -> bool {
-        match self.known.get(&request) {
-            None => found.known.is_none(),
-            Some(None) => matches!(found.known, Some(KnownResult::Failure(_))),
+        match self.stored.get(&request) {
+            None => found.result.is_none(),
+            Some(None) => matches!(found.result, Some(KnownResult::Failure(_))),
             Some(digits) => score(found) == *digits,
         }
     }
@@ -105,8 +104,8 @@ proptest! {
     fn what_was_stored_is_found_and_what_is_claimed_is_called_for_by_one_run(
         steps in prop::collection::vec(step(), 1..60)
     ) {
-        for place in places() {
-            play(&place.path, &steps)?;
+        for ledger in ledgers() {
+            play(&ledger.path, &steps)?;
         }
     }
 }
@@ -121,25 +120,25 @@ fn play(path: &Path, steps: &[Step]) -> Result<(), TestCaseError> {
             model.has_lost_lease[run] = false;
         }
         match step {
-            Step::Keep(run, mut outcomes) => {
+            Step::Keep(run, mut results) => {
                 // No two calls for one request are out at a time.
-                outcomes.sort_unstable();
-                outcomes.dedup_by_key(|(request, _)| *request);
+                results.sort_unstable();
+                results.dedup_by_key(|(request, _)| *request);
                 // Nor is what is paid for called for.
-                outcomes.retain(|(request, _)| !matches!(model.known.get(request), Some(Some(_))));
-                let outcome = |(request, score): &(u64, Option<u64>)| {
+                results.retain(|(request, _)| !matches!(model.stored.get(request), Some(Some(_))));
+                let result = |(request, score): &(u64, Option<u64>)| {
                     (*request, score.map_or_else(failure, answer))
                 };
-                runs[run].keep(&outcomes.iter().map(outcome).collect::<Vec<_>>());
-                for (request, score) in outcomes {
-                    // What nobody has any more is known now.
+                runs[run].keep(&results.iter().map(result).collect::<Vec<_>>());
+                for (request, score) in results {
+                    // A result ends what others have abandoned.
                     if !model.is_taken(run, request) {
                         model.claims.remove(&request);
                     }
-                    model.left.remove(&request);
-                    let known = model.known.entry(request).or_default();
-                    // An answer that was paid for stays of use after a failure.
-                    *known = score.or(*known);
+                    model.abandoned.remove(&request);
+                    let stored = model.stored.entry(request).or_default();
+                    // A failure does not replace an answer that was paid for.
+                    *stored = score.or(*stored);
                 }
             }
             Step::Claim(run, mut requests) => {
@@ -148,16 +147,16 @@ fn play(path: &Path, steps: &[Step]) -> Result<(), TestCaseError> {
                 for (request, result) in requests.iter().zip(runs[run].claim(&requests)) {
                     let is_taken = model.is_taken(run, *request);
                     match result {
-                        ClaimResult::Known(found) => {
-                            prop_assert!(model.known.contains_key(request));
+                        ClaimResult::Stored(found) => {
+                            prop_assert!(model.stored.contains_key(request));
                             prop_assert!(model.is_right(*request, &found));
                         }
                         ClaimResult::Taken => prop_assert!(is_taken),
-                        ClaimResult::Ours { taken_over } => {
-                            prop_assert!(!model.known.contains_key(request) && !is_taken);
+                        ClaimResult::Granted { taken_over } => {
+                            prop_assert!(!model.stored.contains_key(request) && !is_taken);
                             prop_assert_eq!(taken_over, model.claim(run, *request));
                         }
-                        ClaimResult::Free => prop_assert!(false, "it is to be claimed"),
+                        ClaimResult::Free => prop_assert!(false, "all of them are claimed"),
                     }
                 }
             }
@@ -177,9 +176,9 @@ fn play(path: &Path, steps: &[Step]) -> Result<(), TestCaseError> {
                     model.claims.remove(&request);
                 }
                 if end == Unanswered::MaybeBilled {
-                    model.left.insert(request);
+                    model.abandoned.insert(request);
                 } else if end != Unanswered::NotMade {
-                    model.left.remove(&request);
+                    model.abandoned.remove(&request);
                 }
             }
             Step::LookUp(run, requests) => {
@@ -190,11 +189,12 @@ fn play(path: &Path, steps: &[Step]) -> Result<(), TestCaseError> {
             Step::Kill(run) => {
                 runs[run] = start(run);
                 let found = &runs[run].facts.run;
-                let counts = (found.left, found.spending.earlier);
-                prop_assert_eq!(counts, (model.left_to(run), model.calls[run]));
-                // Nobody has them now.
-                let Model { claims, left, .. } = &mut model;
-                left.extend(claims.extract_if(|_, holder| *holder == run).map(|it| it.0));
+                let counts = (found.abandoned, found.spending.earlier);
+                prop_assert_eq!(counts, (model.abandoned_for(run), model.calls[run]));
+                let Model {
+                    claims, abandoned, ..
+                } = &mut model;
+                abandoned.extend(claims.extract_if(|_, holder| *holder == run).map(|it| it.0));
                 model.has_lost_lease[run] = false;
             }
             Step::LoseLease(run, clock_was_ahead) => {
@@ -208,8 +208,8 @@ fn play(path: &Path, steps: &[Step]) -> Result<(), TestCaseError> {
 
 #[test]
 fn many_answers_are_found_in_any_order_through_merges_and_the_latest_of_each() {
-    for place in places() {
-        check_many_answers(&place.path);
+    for ledger in ledgers() {
+        check_many_answers(&ledger.path);
     }
 }
 
@@ -227,9 +227,8 @@ fn check_many_answers(path: &Path) {
     fastrand::Rng::with_seed(7).shuffle(&mut random);
     for order in [&all, &random] {
         let found = run.look_up(order);
-        assert!(
-            { order.iter().zip(&found) }.all(|(request, found)| score(found) == Some(*request))
-        );
+        let mut found = order.iter().zip(&found);
+        assert!(found.all(|(request, found)| score(found) == Some(*request)));
     }
     run.leave(ANSWERS);
     run.end(RunEnd::Finished { failed: 0 });
@@ -243,7 +242,7 @@ fn check_many_answers(path: &Path) {
             .take_while(|it| *it < until)
             .collect();
         for (request, result) in again.iter().zip(run.claim(&again)) {
-            if let ClaimResult::Ours { .. } = result {
+            if let ClaimResult::Granted { .. } = result {
                 run.keep(&[(*request, answer(request + ANSWERS))]);
             }
         }
@@ -254,7 +253,8 @@ fn check_many_answers(path: &Path) {
     assert!(run.facts.run.continues);
     let found = run.look_up(&all);
     for (request, found) in all.iter().zip(&found) {
-        let old = { found.old.as_ref() }.and_then(|old| old.answer.score.digits().parse().ok());
+        let old = found.old.as_ref();
+        let old = old.and_then(|old| old.answer.score.digits().parse().ok());
         assert_eq!(old, Some(*request), "the score before the run");
         let is_new = *request % 7 == 0;
         assert_eq!(score(found), is_new.then_some(request + ANSWERS));
@@ -263,10 +263,8 @@ fn check_many_answers(path: &Path) {
     drop(run);
     // A run that comes later gets the latest.
     let run = Run::start(path, "c.csv", Reuse::All).unwrap();
-    assert_eq!(
-        (run.facts.usable, run.facts.too_old),
-        (ANSWERS + ANSWERS.div_ceil(7), 0)
-    );
+    let found = (run.facts.answers, run.facts.has_usable);
+    assert_eq!(found, (ANSWERS + ANSWERS.div_ceil(7), true));
     for (request, found) in all.iter().zip(run.look_up(&all)) {
         let more = if *request % 7 == 0 { ANSWERS } else { 0 };
         assert_eq!(score(&found), Some(request + more));
@@ -275,28 +273,33 @@ fn check_many_answers(path: &Path) {
 
 #[test]
 fn the_first_free_requests_are_claimed_and_no_more_than_asked_for() {
-    for place in places() {
-        let start = |name| Run::start(&place.path, name, Reuse::All).unwrap();
+    for ledger in ledgers() {
+        let start = |name| Run::start(&ledger.path, name, Reuse::All).unwrap();
         let (mut other, mut run) = (start("a.csv"), start("b.csv"));
         other.keep_answers(&[1]);
         other.claim(&[2]);
         let group = Group {
             claims: [1, 2, 3, 4, 5].map(|request| run.key(request)).to_vec(),
-            most: Some(2),
+            max_claims: 2,
             ..Group::default()
         };
         let results = run.write(&group).unwrap();
-        assert!(matches!(&results[0], ClaimResult::Known(found) if score(found) == Some(1)));
-        let ours = ClaimResult::Ours { taken_over: false };
-        let expected = [ClaimResult::Taken, ours.clone(), ours, ClaimResult::Free];
+        assert!(matches!(&results[0], ClaimResult::Stored(found) if score(found) == Some(1)));
+        let granted = ClaimResult::Granted { taken_over: false };
+        let expected = [
+            ClaimResult::Taken,
+            granted.clone(),
+            granted,
+            ClaimResult::Free,
+        ];
         assert_eq!(results[1..], expected);
     }
 }
 
 #[test]
 fn failures_are_kept_until_a_run_retries_them() {
-    for place in places() {
-        check_failures(&place.path);
+    for ledger in ledgers() {
+        check_failures(&ledger.path);
     }
 }
 
@@ -310,19 +313,22 @@ fn check_failures(path: &Path) {
             panic!("one")
         };
         assert!(
-            matches!(found, ClaimResult::Known(found) if matches!(found.known, Some(KnownResult::Failure(_))))
+            matches!(found, ClaimResult::Stored(found) if matches!(found.result, Some(KnownResult::Failure(_))))
         );
     }
     let mut retry = Run::start(path, "b.csv", Reuse::Retry).unwrap();
     assert_eq!(retry.look_up(&[1])[0].passed_over, Some(PassedOver::Failed));
-    assert_eq!(retry.claim(&[1]), [ClaimResult::Ours { taken_over: false }]);
+    assert_eq!(
+        retry.claim(&[1]),
+        [ClaimResult::Granted { taken_over: false }]
+    );
     assert_eq!(score(&retry.look_up(&[2])[0]), Some(2));
     retry.keep(&[(1, failure())]);
     drop(retry);
     // It has failed again, and the retry continues where it was stopped.
     let retry = Run::start(path, "b.csv", Reuse::Retry).unwrap();
     assert!(matches!(
-        retry.look_up(&[1])[0].known,
+        retry.look_up(&[1])[0].result,
         Some(KnownResult::Failure(_))
     ));
 }
@@ -339,20 +345,20 @@ fn a_stopped_run_keeps_what_it_uses_and_counts_calls_on() {
         Reuse::Nothing,
         Reuse::Retry,
     ];
-    for (place, reuse) in places()
+    for (ledger, reuse) in ledgers()
         .iter()
-        .flat_map(|place| reuses.map(|reuse| (place, reuse)))
+        .flat_map(|ledger| reuses.map(|reuse| (ledger, reuse)))
     {
         let start = |input: &str, reuse_now| {
             // Two starts have two times.
             std::thread::sleep(Duration::from_millis(2));
             Run::start_with(&LedgerSettings {
-                input: Some(place.path.with_file_name(input)),
-                ..settings(&place.path, &format!("{reuse:?}.csv"), reuse_now)
+                input: Some(ledger.path.with_file_name(input)),
+                ..settings(&ledger.path, &format!("{reuse:?}.csv"), reuse_now)
             })
             .unwrap()
         };
-        let (mut killed, mut lefts) = (start("in.csv", reuse), Vec::new());
+        let (mut killed, mut abandoned) = (start("in.csv", reuse), Vec::new());
         killed.claim(&[1, 2, 3, 4]);
         // One had no answer, and may have been billed; another one is called for again.
         killed.end_call(4, Unanswered::MaybeBilled);
@@ -368,12 +374,12 @@ fn a_stopped_run_keeps_what_it_uses_and_counts_calls_on() {
             assert!(run.continues && !killed.facts.run.continues);
             assert_eq!(scope(&next), scope(&killed));
             assert_eq!(run.spending.earlier, 4 + 1);
-            lefts.push(run.left);
+            abandoned.push(run.abandoned);
         }
         let other = start("other.csv", reuse);
         assert!(!other.facts.run.continues);
-        lefts.push(other.facts.run.left);
-        assert_eq!(lefts, [4, 4, 4]);
+        abandoned.push(other.facts.run.abandoned);
+        assert_eq!(abandoned, [4, 4, 4]);
         let mut before = start("in.csv", reuse);
         // Failed rows of a run are asked about again, and its answers are not.
         for reuse_now in [reuse, Reuse::Retry] {
@@ -392,88 +398,8 @@ fn a_stopped_run_keeps_what_it_uses_and_counts_calls_on() {
     }
 }
 
-#[test]
-fn the_calls_of_an_account_are_counted_with_those_that_killed_starts_may_have_made() {
-    for place in places() {
-        let ten = CallLimit::calls((10.try_into().unwrap(), Per::Day));
-        let of_service = |id: &str, output: &str, limits: &[CallLimit]| {
-            let mut settings = settings(&place.path, output, Reuse::All);
-            settings.limits = limits.to_vec();
-            settings.account.as_mut().unwrap().service_id = id.to_owned();
-            Run::start_with(&settings).unwrap()
-        };
-        let left = |run: &Run| ten.left(&run.facts.run.spending);
-        let mut first = of_service("test", "a.csv", &[]);
-        first.claim(&[11, 12, 13]);
-        let limited = || of_service("test", "b.csv", slice::from_ref(&ten));
-        let mut second = limited();
-        assert_eq!(left(&second), 7, "also what was spent without a budget");
-        first.leave(2);
-        second.claim(&[1, 2]);
-        second.end_call(2, Unanswered::Again);
-        // It is killed, twice, and what it had claimed is counted once, with another call for one of them.
-        drop(limited());
-        let mut third = limited();
-        third.renew().unwrap();
-        assert_eq!(left(&third), 10 - 2 - 3);
-        third.claim(&[1, 2, 3]);
-        third.end_call(3, Unanswered::NotMade);
-        third.leave(1);
-        assert_eq!(left(&limited()), 10 - 2 - 3 - 1);
-        let other = of_service("other", "c.csv", slice::from_ref(&ten));
-        assert_eq!(left(&other), 10);
-    }
-}
-
-#[test]
-fn an_answer_keeps_the_price_of_its_run() {
-    for place in places() {
-        let start = |price: &str| {
-            let mut settings = settings(&place.path, "a.csv", Reuse::All);
-            settings.price = price.parse().unwrap();
-            Run::start_with(&settings).unwrap()
-        };
-        for (price, request) in [("0.5", 1), ("0", 2), ("1.5", 3)] {
-            let mut run = start(price);
-            run.keep(&[(request, answer(request)), (request + 10, failure())]);
-        }
-        let found = start("7").look_up(&[1, 2, 3, 11, 4]);
-        let prices = found.iter().map(|found| found.payment.price.to_string());
-        let prices: Vec<_> = prices.collect();
-        assert_eq!(prices, ["0.50", "0.00", "1.50", "0.00", "0.00"]);
-    }
-}
-
-#[test]
-fn a_budget_of_a_run_keeps_the_money_that_its_calls_have_cost() {
-    for place in places() {
-        let start = |price: &str| {
-            let mut settings = settings(&place.path, "a.csv", Reuse::All);
-            settings.price = price.parse().unwrap();
-            Run::start_with(&settings).unwrap()
-        };
-        let left = |run: &Run| {
-            let tariff = "1".parse().unwrap();
-            let ten = CallLimit::cost(("10".parse().unwrap(), Per::Run), Some(&tariff));
-            ten.unwrap().left(&run.facts.run.spending)
-        };
-        // What was made without a price has the one that is given first.
-        for (price, requests, expected) in [
-            ("0", [1, 2], 10),
-            ("0.5", [3, 4], 10 - 2),
-            ("1.5", [5, 6], 10 - 2),
-            ("1", [7, 8], 10 - 5),
-            ("0", [9, 10], 10 - 7),
-            ("1", [11, 12], 0),
-        ] {
-            let mut run = start(price);
-            assert_eq!(left(&run), expected, "{price}");
-            run.claim(&requests);
-        }
-    }
-}
-
-/// How many answers a ledger has whose file may be damaged, each for its own request; `None` if it is refused.
+/// How many answers a ledger has whose file may be damaged, each for its own request; `None` if it
+/// is refused.
 fn answers_in(path: &Path, answers: u64) -> Option<usize> {
     let run = Run::start(path, "b.csv", Reuse::All)
         .inspect_err(|e| assert_eq!(e.exit().code(), 2))
@@ -492,8 +418,11 @@ fn answers_in(path: &Path, answers: u64) -> Option<usize> {
 #[test]
 fn a_file_that_is_damaged_or_cut_is_refused_or_gives_each_request_its_own_answer() {
     const ANSWERS: u64 = 300;
-    let place = tempfile::tempdir().unwrap();
-    let (path, copy) = (place.path().join("a.ledger"), place.path().join("b.ledger"));
+    let directory = tempfile::tempdir().unwrap();
+    let (path, copy) = (
+        directory.path().join("a.ledger"),
+        directory.path().join("b.ledger"),
+    );
     let mut run = Run::start(&path, "a.csv", Reuse::All).unwrap();
     for request in 0..ANSWERS {
         run.keep_answers(&[request]);
@@ -529,8 +458,8 @@ fn a_file_that_is_damaged_or_cut_is_refused_or_gives_each_request_its_own_answer
 
 #[test]
 fn what_a_start_distrusts_is_gone_for_all_runs_and_what_others_have_stored_stays() {
-    for place in places() {
-        check_distrust(&place.path);
+    for ledger in ledgers() {
+        check_distrust(&ledger.path);
     }
 }
 
@@ -546,7 +475,8 @@ fn check_distrust(path: &Path) {
     let mut beside = Run::start(path, "b.csv", Reuse::All).unwrap();
     assert_eq!(score(&beside.look_up(&[1])[0]), Some(1));
 
-    // All have one answer, of which the last is stored while they are distrusted; two requests were answered before.
+    // All have one answer, of which the last is stored while they are distrusted; two requests
+    // were answered before.
     let mut fresh = Run::start(path, "c.csv", Reuse::Nothing).unwrap();
     let asked: Vec<_> = [1, ANSWERS - 1].into_iter().chain(new.clone()).collect();
     let mixed_up: Vec<_> = asked
@@ -570,12 +500,16 @@ fn check_distrust(path: &Path) {
         assert_eq!(scores[2..], [None; 8]);
         assert!(found.iter().all(|found| found.passed_over.is_none()));
         let kept = run.look_up(&[old_failure, stored_after]);
-        assert!(matches!(kept[0].known, Some(KnownResult::Failure(_))));
+        assert!(matches!(kept[0].result, Some(KnownResult::Failure(_))));
         assert_eq!(score(&kept[1]), Some(stored_after));
     }
     // They can be asked and answered again.
-    let ours = beside.claim(&new.clone().collect::<Vec<_>>());
-    assert!(ours.iter().all(|it| matches!(it, ClaimResult::Ours { .. })));
+    let granted = beside.claim(&new.clone().collect::<Vec<_>>());
+    assert!(
+        granted
+            .iter()
+            .all(|it| matches!(it, ClaimResult::Granted { .. }))
+    );
     beside.keep_answers(&[ANSWERS + 3]);
     assert_eq!(score(&again.look_up(&[ANSWERS + 3])[0]), Some(ANSWERS + 3));
 }

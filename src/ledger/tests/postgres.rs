@@ -1,13 +1,6 @@
-//! Ledgers on a PostgreSQL server of the tests' own, where `TEST_POSTGRES` is set: a server that goes away, runs that
-//! race, and people who look after it. Without the variable these tests pass without doing anything.
-
-#![allow(
-    clippy::disallowed_methods,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::too_many_lines,
-    reason = "real processes live in real time, and a test that finds less than it should fails"
-)]
+//! Ledgers on a PostgreSQL server of the tests' own, where `TEST_POSTGRES` is set: a server that
+//! goes away, runs that race, and people who look after it. Without the variable these tests pass
+//! without doing anything.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -25,11 +18,11 @@ use rusqlite::params;
 
 use super::support::*;
 use crate::ledger::database::Purpose;
+use crate::ledger::location::ServerUrl;
 use crate::ledger::open::connect;
 use crate::ledger::outputs::OutputState;
 use crate::ledger::postgres::init;
-use crate::ledger::server_url::ServerUrl;
-use crate::ledger::{KnownLimit, LedgerAdmin, ServerWait, preview};
+use crate::ledger::{LedgerAdmin, RememberedLimit, preview};
 use crate::telemetry::pace::FoundLimit;
 
 /// A new schema with a ledger.
@@ -103,7 +96,8 @@ fn patient(url: &ServerUrl, output: &str, longest: Duration) -> LedgerSettings {
     }
 }
 
-/// The row of a pace that runs share, asked with the time that it is to be; `None` without a server.
+/// The row of a pace that runs share, asked with the time that it is to be; `None` without a
+/// server.
 pub(crate) fn pace_row() -> Option<impl FnMut(f64, &str) -> String> {
     let Schema { url } = Schema::shared()?;
     let location = LedgerLocation::Server(url);
@@ -125,31 +119,34 @@ fn four_runs_claim_each_request_once() {
         let mut run = Run::start(&path(&url), &format!("{number}.csv"), Reuse::All).unwrap();
         let mut requests: Vec<_> = (0..REQUESTS).collect();
         fastrand::Rng::with_seed(number).shuffle(&mut requests);
-        let mut ours = Vec::new();
+        let mut granted = Vec::new();
         for requests in requests.chunks(24) {
-            let first = ours.len();
+            let first = granted.len();
             for (request, result) in requests.iter().zip(run.claim(requests)) {
                 match result {
-                    ClaimResult::Ours { taken_over } => {
+                    ClaimResult::Granted { taken_over } => {
                         assert!(!taken_over);
-                        ours.push(*request);
+                        granted.push(*request);
                     }
-                    ClaimResult::Known(found) => assert_eq!(score(&found), Some(*request)),
+                    ClaimResult::Stored(found) => assert_eq!(score(&found), Some(*request)),
                     ClaimResult::Taken => {}
-                    ClaimResult::Free => panic!("it is to be claimed"),
+                    ClaimResult::Free => panic!("all of them are claimed"),
                 }
             }
             // Half of them stay claimed.
-            let kept: Vec<_> = ours[first..].iter().step_by(2).copied().collect();
+            let kept: Vec<_> = granted[first..].iter().step_by(2).copied().collect();
             run.keep_answers(&kept);
         }
-        (run, ours)
+        (run, granted)
     };
     let claimed: Vec<_> = thread::scope(|scope| {
         let threads = [0, 1, 2, 3].map(|number| scope.spawn(move || claim_all(number)));
         threads.into_iter().map(|it| it.join().unwrap()).collect()
     });
-    let mut all: Vec<_> = claimed.into_iter().flat_map(|(_, ours)| ours).collect();
+    let mut all: Vec<_> = claimed
+        .into_iter()
+        .flat_map(|(_, granted)| granted)
+        .collect();
     all.sort_unstable();
     assert_eq!(all, (0..REQUESTS).collect::<Vec<_>>());
 }
@@ -345,7 +342,7 @@ fn a_run_a_look_and_people_who_look_after_it_see_the_same_ledger() {
     let written = fs::metadata(&output).unwrap();
     run.record(&[(output.clone(), written)], &input);
     let rate = 50.0;
-    let limit = KnownLimit {
+    let limit = RememberedLimit {
         limit: FoundLimit {
             rate: Some(rate),
             in_flight: None,
@@ -376,14 +373,14 @@ fn a_run_a_look_and_people_who_look_after_it_see_the_same_ledger() {
         next.facts.run.previous,
         Some(RunEnd::Finished { failed: 1 })
     );
-    assert_eq!(next.facts.known_limit.unwrap().limit.rate, Some(rate));
-    assert_eq!((next.facts.usable, next.facts.run.left), (2, 0));
+    assert_eq!(next.facts.remembered_limit.unwrap().limit.rate, Some(rate));
+    assert_eq!((next.facts.answers, next.facts.run.abandoned), (2, 0));
     let state = next.ledger.output_state(&output, Some(&input)).unwrap();
     assert_eq!(state, OutputState::AsLeft);
     next.leave(0);
     for (reuse, expected) in [
-        (Reuse::Nothing, (0, 2)),
-        (recent(Duration::from_secs(3_600)), (2, 0)),
+        (Reuse::Nothing, (2, false)),
+        (recent(Duration::from_secs(3_600)), (2, true)),
     ] {
         let fresh = LedgerSettings {
             output: Some(directory.path().join("other.csv")),
@@ -391,7 +388,7 @@ fn a_run_a_look_and_people_who_look_after_it_see_the_same_ledger() {
             ..settings.clone()
         };
         let mut run = Run::start_with(&fresh).unwrap();
-        assert_eq!((run.facts.usable, run.facts.too_old), expected);
+        assert_eq!((run.facts.answers, run.facts.has_usable), expected);
         run.leave(0);
     }
     let seen = admin(&url).unwrap().stats().unwrap();
@@ -406,7 +403,7 @@ fn a_run_a_look_and_people_who_look_after_it_see_the_same_ledger() {
     let later = std::time::SystemTime::now() + Duration::from_secs(60);
     assert_eq!(admin.prune(later, |_| Ok(())).unwrap().answers, 2);
     let last = Run::start_with(&settings).unwrap();
-    assert_eq!((last.facts.usable, last.facts.known_limit), (0, None));
+    assert_eq!((last.facts.answers, last.facts.remembered_limit), (0, None));
 }
 
 #[test]
@@ -442,7 +439,10 @@ fn a_user_who_may_write_the_tables_can_run_but_only_their_owner_rewrites_them() 
     );
     cluster.sql(grant);
     let mut run = Run::start(Path::new(&scorer), "a.csv", Reuse::All).unwrap();
-    assert_eq!(run.claim(&[1]), [ClaimResult::Ours { taken_over: false }]);
+    assert_eq!(
+        run.claim(&[1]),
+        [ClaimResult::Granted { taken_over: false }]
+    );
     run.keep_answers(&[1]);
     run.leave(1);
     // Before anything is removed.

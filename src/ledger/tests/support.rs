@@ -1,4 +1,4 @@
-//! What the tests share: a place for ledgers, and runs on them without a thread.
+//! What the tests share: new ledgers, and runs on them without a thread.
 
 pub(super) use std::path::{Path, PathBuf};
 pub(super) use std::sync::Arc;
@@ -7,10 +7,12 @@ pub(super) use std::time::Duration;
 pub(super) use bytes::Bytes;
 
 pub(super) use crate::ledger::answers::{KnownResult, LookupResult, PaidResult, ReadAnswer};
+pub(super) use crate::ledger::claims::{ClaimResult, Unanswered};
+pub(super) use crate::ledger::database::now_millis;
 pub(super) use crate::ledger::key::RequestHasher;
+pub(super) use crate::ledger::location::{LedgerAccount, LedgerLocation, ServerWait};
 pub(super) use crate::ledger::open::{LedgerFacts, OpenLedger};
-pub(super) use crate::ledger::runs::{ClaimResult, Group, Record, RunEnd, Unanswered};
-pub(super) use crate::ledger::settings::{LedgerAccount, LedgerLocation, LedgerSettings, Reuse};
+pub(super) use crate::ledger::runs::{Group, LedgerSettings, Record, Reuse, RunEnd};
 pub(super) use crate::verdict::{Answer, Failure, Reason, Score, TransactionId};
 
 use rusqlite::params;
@@ -19,8 +21,7 @@ use super::postgres::Schema;
 use crate::base::error::Result;
 use crate::base::money::Money;
 use crate::ledger::fault::DbFault;
-use crate::ledger::server_url::ServerUrl;
-use crate::ledger::{ServerWait, outputs, settings};
+use crate::ledger::outputs;
 
 /// Reads bodies that are only a score.
 pub(super) fn read() -> ReadAnswer {
@@ -42,20 +43,20 @@ pub(super) const fn recent(age: Duration) -> Reuse {
 }
 
 /// A new ledger.
-pub(super) struct Place {
+pub(super) struct TestLedger {
     /// Its path, or its address.
     pub(super) path: PathBuf,
     _directory: Option<tempfile::TempDir>,
 }
 
-/// A ledger in a file, and one on a server where tests have one.
-pub(super) fn places() -> Vec<Place> {
+/// A ledger in a file, and one on a server if tests have one.
+pub(super) fn ledgers() -> Vec<TestLedger> {
     let directory = tempfile::tempdir().unwrap();
-    let file = Place {
+    let file = TestLedger {
         path: directory.path().join("rescore.ledger"),
         _directory: Some(directory),
     };
-    let on_server = |schema: Schema| Place {
+    let on_server = |schema: Schema| TestLedger {
         path: schema.url.to_string().into(),
         _directory: None,
     };
@@ -63,12 +64,6 @@ pub(super) fn places() -> Vec<Place> {
         .into_iter()
         .chain(Schema::shared().map(on_server))
         .collect()
-}
-
-/// The address, if it is one and no path.
-fn url(path: &Path) -> Option<ServerUrl> {
-    let text = path.to_str().unwrap();
-    ServerUrl::is_one(text).then(|| ServerUrl::parse(text).unwrap())
 }
 
 /// A run on a ledger.
@@ -80,10 +75,7 @@ pub(super) struct Run {
 
 pub(super) fn settings(path: &Path, output: &str, reuse: Reuse) -> LedgerSettings {
     LedgerSettings {
-        location: url(path).map_or_else(
-            || LedgerLocation::File(path.to_owned()),
-            LedgerLocation::Server,
-        ),
+        location: LedgerLocation::named(path).unwrap(),
         reuse,
         output: Some(path.with_file_name(output)),
         input: None,
@@ -95,7 +87,7 @@ pub(super) fn settings(path: &Path, output: &str, reuse: Reuse) -> LedgerSetting
         in_flight: 8.try_into().unwrap(),
         longest_call: Duration::from_secs(30),
         wait: ServerWait::new(Duration::from_secs(60)),
-        limits: Vec::new(),
+        budgets: Vec::new(),
         price: Money::default(),
     }
 }
@@ -122,7 +114,10 @@ impl Run {
         &mut self,
         group: &Group,
     ) -> std::result::Result<Vec<ClaimResult>, DbFault> {
-        { &mut self.ledger.facts.run }.store(&mut *self.ledger.database, group)
+        let OpenLedger {
+            facts, database, ..
+        } = &mut self.ledger;
+        facts.run.store(&mut **database, group)
     }
 
     /// Renews the lease.
@@ -149,11 +144,17 @@ impl Run {
     }
 
     pub(super) fn leave(&mut self, calls: u64) {
-        { &self.ledger.facts.run }.leave(&mut *self.ledger.database, calls, None);
+        let OpenLedger {
+            facts, database, ..
+        } = &mut self.ledger;
+        facts.run.leave(&mut **database, calls, None);
     }
 
     pub(super) fn end(&mut self, end: RunEnd) {
-        { &self.ledger.facts.run }.end(&mut *self.ledger.database, end);
+        let OpenLedger {
+            facts, database, ..
+        } = &mut self.ledger;
+        facts.run.end(&mut **database, end);
     }
 
     /// The request with this number.
@@ -162,20 +163,20 @@ impl Run {
             .key(format!("{{\"request\":{request}}}").as_bytes())
     }
 
-    /// Stores outcomes as of now, in one group.
-    pub(super) fn keep(&mut self, outcomes: &[(u64, PaidResult)]) {
-        let group = self.answers(outcomes);
+    /// Stores results as of now, in one group.
+    pub(super) fn keep(&mut self, results: &[(u64, PaidResult)]) {
+        let group = self.answers(results);
         self.write(&group).unwrap();
     }
 
-    pub(super) fn answers(&self, outcomes: &[(u64, PaidResult)]) -> Group {
-        let record = |(request, outcome): &(u64, PaidResult)| Record {
+    pub(super) fn answers(&self, results: &[(u64, PaidResult)]) -> Group {
+        let record = |(request, result): &(u64, PaidResult)| Record {
             key: self.key(*request),
-            outcome: outcome.clone(),
-            at: settings::now(),
+            result: result.clone(),
+            at: now_millis(),
         };
         Group {
-            records: outcomes.iter().map(record).collect(),
+            records: results.iter().map(record).collect(),
             ..Group::default()
         }
     }
@@ -186,12 +187,13 @@ impl Run {
         self.keep(&answers);
     }
 
-    /// Distrusts what it has stored about these requests, and stores these outcomes in the same group.
-    pub(super) fn distrust(&mut self, requests: &[u64], outcomes: &[(u64, PaidResult)]) {
+    /// Distrusts what it has stored about these requests, and stores these results in the same
+    /// group.
+    pub(super) fn distrust(&mut self, requests: &[u64], results: &[(u64, PaidResult)]) {
         let requests = requests.iter().map(|it| self.key(*it).fingerprint());
         let group = Group {
             distrusted: requests.collect(),
-            ..self.answers(outcomes)
+            ..self.answers(results)
         };
         self.write(&group).unwrap();
     }
@@ -199,6 +201,7 @@ impl Run {
     pub(super) fn claim(&mut self, requests: &[u64]) -> Vec<ClaimResult> {
         let group = Group {
             claims: requests.iter().map(|request| self.key(*request)).collect(),
+            max_claims: usize::MAX,
             ..Group::default()
         };
         self.write(&group).unwrap()
@@ -228,9 +231,9 @@ pub(super) fn failure() -> PaidResult {
     PaidResult::Failure(Failure::new(Reason::NoAnswer, "timed out"))
 }
 
-/// The score that is known.
+/// The score that was found.
 pub(super) fn score(found: &LookupResult) -> Option<u64> {
-    match &found.known {
+    match &found.result {
         Some(KnownResult::Answer(answer)) => answer.score.digits().parse().ok(),
         _ => None,
     }

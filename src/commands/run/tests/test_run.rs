@@ -19,7 +19,7 @@ use crate::engine::{Fixture, directory, ledger};
 use crate::fields::UserRequest;
 use crate::input::{Compose, Input, Reader, ReaderSettings};
 use crate::ledger::tests::faults::StoreFaults;
-use crate::ledger::{CallLimit, OpenLedger, Per};
+use crate::ledger::{Budget, OpenLedger, Per};
 use crate::output::{OutputFile, Replace, RowFiles, Target, Writer};
 use crate::service::scripted::{Scripted, ScriptedResult};
 use crate::telemetry::counts::Events;
@@ -148,7 +148,7 @@ impl TestRun {
 
     fn ledger(&self, calls: Option<NonZeroU64>) -> OpenLedger {
         let path = self.place.path().join("rescore.ledger");
-        let limits = calls.map(|most| CallLimit::calls((most, Per::Run)));
+        let limits = calls.map(|most| Budget::calls(most, Per::Run));
         let limits = limits.into_iter().collect();
         ledger(&path, Some(self.output()), CONCURRENCY, limits)
     }
@@ -163,7 +163,7 @@ impl TestRun {
             .collect();
         let found = lookup.look_up(&keys).unwrap();
         let known = users.into_iter().zip(found);
-        let known = known.filter(|(_, found)| found.known.is_some());
+        let known = known.filter(|(_, found)| found.result.is_some());
         known.map(|(user, _)| user).collect()
     }
 
