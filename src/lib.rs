@@ -41,7 +41,7 @@ pub use program::main;
 #[doc(hidden)]
 pub mod internals {
     pub use crate::base::error::{Error, Result};
-    pub use crate::base::own_file::Readers;
+    pub use crate::base::private_file::Readers;
     pub use crate::base::secret::Secret;
     pub use crate::base::text::TextEncoding;
     pub use crate::base::text::is_unsafe_to_print;

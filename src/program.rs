@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use crate::base::error::{Error, Exit, Result};
-use crate::base::own_file::read_small;
+use crate::base::private_file::read_small;
 use crate::base::stderr::flush;
 use crate::cli::{self, Command, ParseFailure};
 use crate::commands;

@@ -7,7 +7,7 @@ pub(crate) mod error;
 pub(crate) mod meter;
 pub(crate) mod money;
 pub(crate) mod numbers;
-pub(crate) mod own_file;
+pub(crate) mod private_file;
 pub(crate) mod secret;
 pub(crate) mod stderr;
 pub(crate) mod text;

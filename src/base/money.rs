@@ -14,20 +14,20 @@ use super::numbers::grouped;
 use super::text::is_unsafe_to_print;
 
 /// The most decimals: ten times finer than the finest prices of metered services.
-const DECIMALS: usize = 9;
+const MAX_DECIMALS: usize = 9;
 /// The most digits before the point: `u64::MAX` calls at the highest price still fit into an amount.
-const WHOLE_DIGITS: usize = 10;
+const MAX_WHOLE_DIGITS: usize = 10;
 /// Billionths in a unit.
 const UNIT: u128 = 1_000_000_000;
 /// The fewest decimals that are shown: `12.00`, not `12`, which could be a number of calls.
-const SHOWN_DECIMALS: usize = 2;
+const MIN_DECIMALS: usize = 2;
 
 /// An amount that is not negative.
 ///
 /// Shown as `1,234.50`: with at least two decimals and all that are needed. As JSON it is a number with all its digits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Money {
-    /// A whole number of them.
+    /// How many billionths of a unit it is.
     pub(crate) billionths: u128,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Money {
 pub(crate) struct Tariff {
     /// The price of a call.
     pub(crate) price: Money,
-    /// The unit of all amounts, which is only shown: `EUR`, `$`, `credits`; `None` where the user names none.
+    /// The unit of all amounts, which is only for display: `EUR`, `$`, `credits`; `None` if the user names none.
     pub(crate) currency: Option<String>,
 }
 
@@ -46,14 +46,14 @@ impl FromStr for Money {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         const EXPECTED: &str = "expected an amount such as `500` or `0.004`, with up to 10 digits before the point and 9 after it";
         let (whole, decimals) = text.split_once('.').unwrap_or((text, "0"));
-        let digits = |part: &str, most| {
-            (1..=most).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit())
+        let digits = |part: &str, max| {
+            (1..=max).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit())
         };
-        if !digits(whole, WHOLE_DIGITS) || !digits(decimals, DECIMALS) {
+        if !digits(whole, MAX_WHOLE_DIGITS) || !digits(decimals, MAX_DECIMALS) {
             return Err(EXPECTED);
         }
         // Both are short and made of digits.
-        format!("{whole}{decimals:0<DECIMALS$}")
+        format!("{whole}{decimals:0<MAX_DECIMALS$}")
             .parse()
             .map(|billionths| Self { billionths })
             .map_err(|_| EXPECTED)
@@ -69,7 +69,7 @@ impl Money {
         }
     }
 
-    /// How many whole calls the rest of a budget pays for at this price, after `spent`.
+    /// How many whole calls at this price a budget still pays for, after `spent`.
     pub(crate) fn calls_for(self, budget: Self, spent: Self) -> u64 {
         let left = budget.billionths.saturating_sub(spent.billionths);
         let calls = left.checked_div(self.billionths).unwrap_or(0);
@@ -78,13 +78,13 @@ impl Money {
 
     /// The decimals without trailing zeros, but at least this many.
     fn decimals(self, fewest: usize) -> String {
-        let mut decimals = format!("{:0DECIMALS$}", self.billionths % UNIT);
+        let mut decimals = format!("{:0MAX_DECIMALS$}", self.billionths % UNIT);
         let needed = decimals.trim_end_matches('0').len();
         decimals.truncate(needed.max(fewest));
         decimals
     }
 
-    /// The amount as a double, for programs that have nothing better.
+    /// The amount as a double, for programs that know no exact numbers.
     pub(crate) fn as_f64(self) -> f64 {
         self.billionths as f64 / UNIT as f64
     }
@@ -103,7 +103,7 @@ impl Add for Money {
 impl fmt::Display for Money {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let whole = grouped(self.billionths / UNIT);
-        write!(f, "{whole}.{}", self.decimals(SHOWN_DECIMALS))
+        write!(f, "{whole}.{}", self.decimals(MIN_DECIMALS))
     }
 }
 
@@ -118,10 +118,10 @@ impl Serialize for Money {
 }
 
 impl<'a> Deserialize<'a> for Money {
-    /// As exact as a double: it is only shown again.
+    /// As exact as a double: such an amount is only displayed.
     fn deserialize<D: Deserializer<'a>>(from: D) -> Result<Self, D::Error> {
         let amount = f64::deserialize(from)?;
-        let amount = format!("{amount:.DECIMALS$}").parse();
+        let amount = format!("{amount:.MAX_DECIMALS$}").parse();
         amount.map_err(serde::de::Error::custom)
     }
 }
@@ -132,14 +132,14 @@ impl FromStr for Tariff {
     /// An amount, and behind it a currency if there is one: `0.004`, `0.004 EUR`.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         /// `credits` and other words fit; a sentence does not.
-        const CHARACTERS: usize = 12;
+        const MAX_CHARACTERS: usize = 12;
         let is_of_amount = |c: char| c.is_ascii_digit() || c == '.';
         let end = text.find(|c| !is_of_amount(c)).unwrap_or(text.len());
         let (price, currency) = text.split_at_checked(end).unwrap_or((text, ""));
         let currency = currency.trim();
         // A digit would be read as a part of the amount.
         let fits = |c: char| !(c.is_whitespace() || c.is_numeric() || is_unsafe_to_print(c));
-        if currency.chars().count() > CHARACTERS || !currency.chars().all(fits) {
+        if currency.chars().count() > MAX_CHARACTERS || !currency.chars().all(fits) {
             return Err(
                 "expected a price such as `0.004` or `0.004 EUR`: a currency is a word of at most 12 characters, without digits",
             );
@@ -155,7 +155,7 @@ impl FromStr for Tariff {
 
 impl Tariff {
     /// The amount with its currency, if it has one: `1,234.50 EUR`.
-    pub(crate) fn shown(&self, amount: Money) -> String {
+    pub(crate) fn display(&self, amount: Money) -> String {
         match &self.currency {
             Some(currency) => format!("{amount} {currency}"),
             None => amount.to_string(),
@@ -163,8 +163,8 @@ impl Tariff {
     }
 
     /// What this many calls cost, with the currency.
-    pub(crate) fn shown_for(&self, calls: u64) -> String {
-        self.shown(self.price.of(calls))
+    pub(crate) fn display_for(&self, calls: u64) -> String {
+        self.display(self.price.of(calls))
     }
 }
 
@@ -206,9 +206,9 @@ mod tests {
 
     #[test]
     fn a_price_may_have_a_currency() {
-        assert_eq!(tariff("0.004").shown_for(2), "0.008");
+        assert_eq!(tariff("0.004").display_for(2), "0.008");
         for text in ["0.004 EUR", "0.004EUR"] {
-            assert_eq!(tariff(text).shown_for(2), "0.008 EUR");
+            assert_eq!(tariff(text).display_for(2), "0.008 EUR");
         }
         for bad in [
             "",

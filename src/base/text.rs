@@ -80,7 +80,7 @@ pub(crate) fn printable(text: &str) -> String {
 }
 
 /// A path for a message; within a sentence, the caller puts it in backticks.
-pub(crate) fn shown(path: &Path) -> String {
+pub(crate) fn display(path: &Path) -> String {
     printable(&path.display().to_string())
 }
 

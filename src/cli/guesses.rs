@@ -7,7 +7,7 @@ use std::path::Path;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command, Error};
 
-use crate::base::text::{nearest, shown};
+use crate::base::text::{display, nearest};
 use crate::ledger::without_secrets;
 
 /// Options and commands of other programs, a line for each meaning: what people type, and after the colon what rescore has
@@ -112,7 +112,7 @@ fn meaning(typed: &str) -> Option<&'static str> {
 
 /// A file as it would be typed in a shell.
 pub(super) fn as_typed(path: &Path) -> String {
-    let shown = shown(path);
+    let shown = display(path);
     let is_plain = |c: char| c.is_alphanumeric() || "-_./:=@%+,".contains(c);
     if !shown.is_empty() && shown.chars().all(is_plain) {
         return shown;

@@ -17,7 +17,7 @@ use super::guesses;
 use super::service::KEY_VARIABLE;
 use super::settings_file::{self, Setting, SettingsFile};
 use crate::base::error::{Error, Result};
-use crate::base::text::{nearest, printable, quoted, shown};
+use crate::base::text::{display, nearest, printable, quoted};
 use crate::config::values;
 use crate::ledger::without_secrets;
 use crate::verdict::Decision;
@@ -76,7 +76,7 @@ pub(super) fn find(
     let path = named.cloned().or_else(usual);
     let text = path.as_deref().map(|path| {
         read(path).map_err(|cause| {
-            Error::usage(format!("cannot read the settings in `{}`", shown(path)))
+            Error::usage(format!("cannot read the settings in `{}`", display(path)))
                 .because(cause)
                 .hint("`--config FILE` names another file")
         })
@@ -87,7 +87,10 @@ pub(super) fn find(
         return Ok(Some(file));
     }
     match (named, profile) {
-        (Some(path), _) => Err(Error::usage(format!("no settings file `{}`", shown(path)))),
+        (Some(path), _) => Err(Error::usage(format!(
+            "no settings file `{}`",
+            display(path)
+        ))),
         (None, Some(profile)) => Err(Error::usage(format!(
             "no profile {}: there is no settings file",
             quoted(profile)
@@ -219,7 +222,7 @@ pub(super) fn elsewhere(
                 value if arg.is_positional() => Some(value.into()),
                 value => Some(format!("--{key}={value}").into()),
             }));
-            let path = file.map_or_else(String::new, |file| shown(&file.path));
+            let path = file.map_or_else(String::new, |file| display(&file.path));
             origins.push(OptionOrigin {
                 option: format!("--{key}"),
                 values: values.clone(),
@@ -287,7 +290,7 @@ pub(super) fn text(
 ) -> String {
     /// The comments stand in one column behind settings up to this width.
     const MOST_ALIGNED: usize = 48;
-    let file = file.map_or("none".to_owned(), |file| shown(&file.path));
+    let file = file.map_or("none".to_owned(), |file| display(&file.path));
     let mut text = format!("# Settings file: {}\n", printable(&file));
     for (arg, long) in options_of(run) {
         if let Some(value) = value(arg, matches, without_secrets) {
@@ -297,7 +300,7 @@ pub(super) fn text(
     }
     let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let key = match matches.get_one::<PathBuf>("api_key_file") {
-        Some(path) => format!("in the file `{}`", shown(path)),
+        Some(path) => format!("in the file `{}`", display(path)),
         None if is_set(KEY_VARIABLE) => format!("in the variable `{KEY_VARIABLE}`"),
         None if is_set("CREDENTIALS_DIRECTORY") => "among systemd's credentials".to_owned(),
         None => "not set".to_owned(),

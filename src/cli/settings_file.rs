@@ -9,7 +9,7 @@ use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
 use crate::base::error::{Error, Result};
-use crate::base::text::{quoted, shown};
+use crate::base::text::{display, quoted};
 
 /// The table that holds the profiles.
 const PROFILES: &str = "profile";
@@ -67,7 +67,11 @@ impl SettingsFile {
             }
         }
         if let Some(name) = profile.filter(|name| !profiles.contains(name)) {
-            let error = Error::usage(format!("no profile {} in `{}`", quoted(name), shown(path)));
+            let error = Error::usage(format!(
+                "no profile {} in `{}`",
+                quoted(name),
+                display(path)
+            ));
             let names: Vec<_> = profiles.into_iter().map(quoted).collect();
             return Err(error.detail(format!("profiles: {}", names.join(", "))));
         }
@@ -121,7 +125,7 @@ fn scalar(value: &DeValue<'_>) -> Option<String> {
 }
 
 pub(super) fn at(path: &Path, line: usize, what: &str) -> Error {
-    Error::usage(format!("`{}`, line {line}: {what}", shown(path)))
+    Error::usage(format!("`{}`, line {line}: {what}", display(path)))
 }
 
 #[cfg(test)]

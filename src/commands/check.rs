@@ -17,8 +17,8 @@ use super::signals::StopSignals;
 use super::text::print;
 use crate::base::error::{Error, Exit, Result};
 use crate::base::money::{Money, Tariff};
-use crate::base::own_file::directory_of;
-use crate::base::text::{printable, shown};
+use crate::base::private_file::directory_of;
+use crate::base::text::{display, printable};
 use crate::config::CheckConfig;
 use crate::ledger::{LedgerFacts, LedgerSettings, Lookup, Spending, preview};
 use crate::observe::{count, counted, named, one_line, only_of_others, tell_error, warn};
@@ -107,7 +107,7 @@ fn look_at(
     let facts = found.map(|(_, facts)| facts);
     let endpoint = facts.as_ref().and_then(|facts| facts.endpoint.clone());
     Ok(Some(CheckedLedger {
-        path: shown(settings.location.path()),
+        path: display(settings.location.path()),
         endpoint,
         facts,
     }))

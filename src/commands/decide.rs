@@ -153,7 +153,7 @@ fn what_if(file: &FileSettings, prefix: &str, today: &Thresholds, json: bool) ->
         }
     }
     warn_if_empty(&opened.name, scored.rows);
-    let view = WhatIfView::new(&what_if, &scored, today, file.input.shown());
+    let view = WhatIfView::new(&what_if, &scored, today, file.input.display());
     print(&if json { view.json() } else { view.text() })?;
     Ok(match scored.unreadable() {
         0 => Exit::Complete,

@@ -12,8 +12,8 @@ use tokio::time::Instant;
 
 use crate::base::error::{Error, Exit, HINT_FREE_SPACE, Result};
 use crate::base::numbers::time;
-use crate::base::own_file::{self, FileId, Readers, directory_of, with_suffix};
-use crate::base::text::{printable, shown};
+use crate::base::private_file::{self, FileId, Readers, directory_of, with_suffix};
+use crate::base::text::{display, printable};
 use crate::input::{Input, stdin_file};
 use crate::layout::{Compression, Format};
 use crate::ledger;
@@ -51,7 +51,7 @@ pub(crate) fn check_name(flag: &str, path: &Path, format: Format) -> Result<()> 
     Err(Error::usage(format!(
         "cannot write {} to `{flag} {}`: its extension does not match, as the output has the format of the input",
         extension.to_uppercase(),
-        shown(path)
+        display(path)
     ))
     .hint(format!("give it a name that ends in `.{extension}`")))
 }
@@ -149,7 +149,7 @@ fn is_input(input: &Input, path: &Path) -> bool {
 /// # Errors
 /// Exit code 2: it is not a directory, or cannot be made there.
 pub(crate) fn output_directory(path: &Path) -> Result<PathBuf> {
-    let cannot = || Error::usage(format!("cannot write to `{}`", shown(path)));
+    let cannot = || Error::usage(format!("cannot write to `{}`", display(path)));
     // Without a slash at the end, which would be in the lock's name.
     let plain: PathBuf = path.components().collect();
     match fs::metadata(&plain) {
@@ -161,7 +161,7 @@ pub(crate) fn output_directory(path: &Path) -> Result<PathBuf> {
         Ok(_) => Ok(plain),
         Err(_) => match fs::metadata(directory_of(&plain)) {
             Ok(_) => Ok(plain),
-            Err(error) => Err(own_file::cannot_make(&plain, cannot().because(error))),
+            Err(error) => Err(private_file::cannot_make(&plain, cannot().because(error))),
         },
     }
 }
@@ -184,8 +184,8 @@ pub(crate) fn refuse_outdated(input: &Path, output: &Path, is_of_other_input: bo
     } else {
         return Ok(());
     };
-    let (input, shown_output) = (shown(input), shown(output));
-    let rejects = rejects_of(output).map(|rejects| format!(" and `{}`", shown(&rejects)));
+    let (input, shown_output) = (display(input), display(output));
+    let rejects = rejects_of(output).map(|rejects| format!(" and `{}`", display(&rejects)));
     let rejects = rejects.unwrap_or_default();
     Err(Error::usage(format!("`{shown_output}` {why}: `{input}`")).hint(format!(
         "remove `{shown_output}`{rejects} to score this input again, or score all inputs again with `--overwrite`"
@@ -282,7 +282,10 @@ pub(crate) fn full_disk(error: Error) -> Error {
     let Some(file) = error.file().filter(|_| error.is_disk_full()) else {
         return error;
     };
-    let detail = format!("there is no space left in `{}`", shown(directory_of(file)));
+    let detail = format!(
+        "there is no space left in `{}`",
+        display(directory_of(file))
+    );
     error.detail(detail).or_hint(HINT_FREE_SPACE)
 }
 

@@ -13,7 +13,7 @@ use super::signals::spawn;
 use crate::analysis::PastVerdicts;
 use crate::base::error::{Error, Result};
 use crate::base::numbers::Tolerance;
-use crate::base::text::shown;
+use crate::base::text::display;
 use crate::config::InputLimits;
 use crate::fields::UserRequest;
 use crate::input::{Compose, FileSettings, Input, Opened, Reader, ReaderSettings};
@@ -86,22 +86,22 @@ fn pattern(path: &Path) -> Option<&str> {
 
 /// The files that a pattern matches. A folder beside them was not named by anybody.
 fn matches(pattern: &str) -> Result<Vec<PathBuf>> {
-    let cannot = || Error::usage(format!("cannot expand `{}`", shown(Path::new(pattern))));
+    let cannot = || Error::usage(format!("cannot expand `{}`", display(Path::new(pattern))));
     let found = glob_with(pattern, SHELL_RULES).map_err(|e| cannot().because(e))?;
     let mut files = found
         .collect::<std::result::Result<Vec<_>, _>>()
         .map_err(|e| cannot().because(e))?;
     files.retain(|path| !path.is_dir());
     if files.is_empty() {
-        let name = shown(Path::new(pattern));
+        let name = display(Path::new(pattern));
         return Err(Error::usage(format!("no file matches `{name}`")));
     }
     Ok(files)
 }
 
 fn is_directory(path: &Path) -> Error {
-    let files = shown(&path.join("*.csv"));
-    Error::usage(format!("`{}` is a directory", shown(path)))
+    let files = display(&path.join("*.csv"));
+    Error::usage(format!("`{}` is a directory", display(path)))
         .hint(format!("name its files, as in `{files}`"))
 }
 

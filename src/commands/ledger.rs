@@ -313,7 +313,7 @@ struct People {
 
 impl People {
     fn read(list: ReaderSettings) -> Result<Self> {
-        let shown = list.file.input.shown();
+        let shown = list.file.input.display();
         let write = |user: &UserRequest<'_>, to: &mut BytesMut| {
             to.extend_from_slice(values_of(user).join("\n").as_bytes());
         };

@@ -12,8 +12,8 @@ use super::inputs::{asked, open_scored, read_ahead, read_past, verdict_of, warn_
 use super::signals::StopSignals;
 use crate::analysis::{GroupTally, PastVerdicts, RowTally};
 use crate::base::error::{Error, Exit, Result};
-use crate::base::own_file::Readers;
-use crate::base::text::{quoted, shown};
+use crate::base::private_file::Readers;
+use crate::base::text::{display, quoted};
 use crate::config::{EarlierFile, ReportConfig};
 use crate::input::{Input, refuse_missing};
 use crate::observe::{ReportedRun, count, counted, stamp, tell};
@@ -47,7 +47,7 @@ pub(crate) fn execute(config: &ReportConfig) -> Result<Exit> {
     };
     signals.files_are_open(target.iter().filter_map(Target::partial));
     if let Some(path) = Document::new(output).complete(&page(&content), |_| {})? {
-        let (path, rows) = (shown(&path), counted(content.tally.rows(), "row"));
+        let (path, rows) = (display(&path), counted(content.tally.rows(), "row"));
         tell(&format!("rescore: wrote {path}: a report on {rows}"));
     }
     Ok(Exit::Complete)
@@ -161,7 +161,10 @@ fn comparison(
 /// A file's name without its directory, which has no place in a page that is passed on.
 fn name_of(input: &Input) -> String {
     let name = input.path().and_then(Path::file_name);
-    name.map_or_else(|| input.shown(), |name| name.to_string_lossy().into_owned())
+    name.map_or_else(
+        || input.display(),
+        |name| name.to_string_lossy().into_owned(),
+    )
 }
 
 /// Reads the summary of the run that wrote the file.

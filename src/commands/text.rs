@@ -10,8 +10,8 @@ use rustix::io::Errno;
 use serde::Serialize;
 
 use crate::base::error::{Error, Exit, Result, system_words};
-use crate::base::own_file::{self, Readers};
-use crate::base::text::shown;
+use crate::base::private_file::{self, Readers};
+use crate::base::text::display;
 use crate::observe::{pretty_json, refuse_other_content, tell, warn};
 
 /// Prints the result of a command and a line end.
@@ -35,10 +35,10 @@ pub(crate) fn print(text: &str) -> Result<Exit> {
 /// # Errors
 /// Exit code 2: the directory or a page cannot be written.
 pub(crate) fn write_pages(directory: &Path, pages: clap::Command) -> Result<Exit> {
-    let place = shown(directory);
+    let place = display(directory);
     let write = || {
         fs::create_dir_all(directory)?;
-        let new = own_file::temporary().tempdir_in(directory)?;
+        let new = private_file::temporary().tempdir_in(directory)?;
         clap_mangen::generate_to(pages, new.path())?;
         fs::read_dir(new.path())?.try_for_each(|page| {
             let page = page?;
@@ -74,7 +74,7 @@ impl SummaryFile {
         })?;
         Self::open(path, readers).map_err(|e| {
             let cannot = Error::usage(format!("cannot write `{}`", path.display()));
-            own_file::cannot_make(path, cannot.because(e))
+            private_file::cannot_make(path, cannot.because(e))
         })
     }
 
@@ -104,12 +104,12 @@ impl SummaryFile {
             Some(mut stream) => stream.write_all(text.as_bytes()),
             // Another file may have been put there meanwhile.
             None => refuse_other_content(&self.path)
-                .and_then(|()| own_file::replace(&self.path, self.readers, text.as_bytes())),
+                .and_then(|()| private_file::replace(&self.path, self.readers, text.as_bytes())),
         };
         if let Err(failed) = written {
             warn(&format!(
                 "cannot write the summary to `{}`: {}",
-                shown(&self.path),
+                display(&self.path),
                 system_words(&failed)
             ));
             if self.stream.is_none() && refuse_other_content(&self.path).is_ok() {
@@ -153,7 +153,7 @@ mod tests {
             [(); 2].map(|()| SummaryFile::create(&path, Readers::EVERYBODY).unwrap());
         first.write(&[1]);
         assert_eq!(read(), "[\n  1\n]\n");
-        assert_eq!(own_file::mode_of(&path.metadata().unwrap()), 0o640);
+        assert_eq!(private_file::mode_of(&path.metadata().unwrap()), 0o640);
         fs::write(&path, "precious").unwrap();
         late.write(&[2]);
         assert_eq!(read(), "precious");

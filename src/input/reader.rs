@@ -13,7 +13,7 @@ use super::sniff;
 use super::source::{Buffer, Source};
 use crate::base::error::{Error, Result};
 use crate::base::meter::Meter;
-use crate::base::own_file::Readers;
+use crate::base::private_file::Readers;
 use crate::fields::{FieldRules, Noticed, Quality};
 use crate::layout::{Format, Layout};
 use crate::row::RowNumber;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::{Bytes, BytesMut};
 
-use crate::base::text::{TextEncoding, shown};
+use crate::base::text::{TextEncoding, display};
 use crate::fields::{Assignments, FieldRules, Noticed, Quality, UserRequest};
 use crate::layout::AddedColumns;
 use crate::selection::{Condition, Selection};
@@ -20,9 +20,9 @@ pub enum Input {
 
 impl Input {
     /// Its name in sentences for people: the path, or standard input.
-    pub(crate) fn shown(&self) -> String {
+    pub(crate) fn display(&self) -> String {
         self.path()
-            .map_or_else(|| "standard input".to_owned(), shown)
+            .map_or_else(|| "standard input".to_owned(), display)
     }
 
     /// Its path; `None` is standard input.

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use super::settings::Input;
 use crate::base::error::{Error, Result};
 use crate::base::meter::Meter;
-use crate::base::own_file::{self, Readers};
+use crate::base::private_file::{self, Readers};
 use crate::layout::Compression;
 use crate::row::{RawRow, Span};
 
@@ -226,7 +226,7 @@ fn unreadable(name: &str, compressed: bool, error: io::Error) -> Error {
             "rescore reads files and standard input: pass it the output of `aws s3 cp`, `curl -sSf` or another program with `rescore run - -o scored.csv`",
         );
     }
-    let why = own_file::not_expanded(Path::new(name.trim_matches('`')));
+    let why = private_file::not_expanded(Path::new(name.trim_matches('`')));
     why.into_iter().fold(cannot, Error::hint)
 }
 

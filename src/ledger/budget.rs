@@ -89,8 +89,8 @@ impl CallLimit {
         if tariff.price.calls_for(amount, Money::default()) == 0 {
             return Err(Error::usage(format!(
                 "`--max-cost` is {}, which is less than the price of a call: {}",
-                tariff.shown(amount),
-                tariff.shown_for(1)
+                tariff.display(amount),
+                tariff.display_for(1)
             )));
         }
         let most = Most::Cost(amount, tariff.clone());
@@ -156,7 +156,7 @@ impl CallLimit {
         let reason = self.reason();
         let made = match &self.most {
             Most::Calls(most) => format!("{calls} of {most} calls made"),
-            Most::Cost(most, tariff) => format!("{cost} of {} used", tariff.shown(*most)),
+            Most::Cost(most, tariff) => format!("{cost} of {} used", tariff.display(*most)),
         };
         let reached = format!("{}: {made}", reason.words());
         let error = match self.per.around(spending.today) {

@@ -19,7 +19,7 @@ use super::fault::{DbFault, OLDEST_COPIED};
 use super::settings::LedgerLocation;
 use super::sqlite_file::{self, PRIVATE};
 use crate::base::error::{Error, Result as RunResult};
-use crate::base::own_file;
+use crate::base::private_file;
 
 /// Rows that are copied together: far fewer values than a statement may have.
 const TOGETHER: usize = 200;
@@ -67,7 +67,7 @@ pub(crate) fn copy(from: &LedgerLocation, to: &LedgerLocation) -> RunResult<Copi
     };
     sqlite_file::check(file)?;
     let cannot = |error| sqlite_file::cannot_write(file, error);
-    let new = own_file::beside(file, PRIVATE).map_err(cannot)?;
+    let new = private_file::beside(file, PRIVATE).map_err(cannot)?;
     let copied = copy_into(from, &LedgerLocation::File(new.path().to_owned()), to)?;
     new.as_file().sync_all().map_err(cannot)?;
     new.persist_noclobber(file)

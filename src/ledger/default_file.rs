@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use super::settings::LedgerLocation;
 use crate::base::error::{Error, Result};
-use crate::base::own_file::directory_of;
-use crate::base::text::shown;
+use crate::base::private_file::directory_of;
+use crate::base::text::display;
 
 /// The name of a user's ledger.
 const NAME: &str = "rescore.ledger";
@@ -37,7 +37,7 @@ pub(crate) fn default_file(sandbox: bool) -> Result<PathBuf> {
     if is_container() && is_lost_with_container(&directory) {
         let error = format!(
             "your ledger `{}` would be lost with this container",
-            shown(&file)
+            display(&file)
         );
         return Err(
             Error::usage(error).hint("mount a volume, and name a file on it with `RESCORE_LEDGER`")
@@ -45,7 +45,7 @@ pub(crate) fn default_file(sandbox: bool) -> Result<PathBuf> {
     }
     let owner = fs::symlink_metadata(&file).map(|there| there.uid());
     if owner.is_ok_and(|owner| owner != rustix::process::geteuid().as_raw()) {
-        let error = format!("your ledger `{}` belongs to another user", shown(&file));
+        let error = format!("your ledger `{}` belongs to another user", display(&file));
         return Err(Error::usage(error)
             .detail("answers that somebody else has put there are not believed")
             .hint(HINT_NAME_LEDGER));
@@ -72,7 +72,7 @@ pub(crate) fn make_directory(file: &Path) -> Result<()> {
         .mode(0o700)
         .create(directory);
     made.map_err(|error| {
-        let directory = shown(directory);
+        let directory = display(directory);
         Error::usage(format!(
             "cannot make the directory `{directory}` for your ledger"
         ))

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::server_url::ServerUrl;
 use crate::base::error::{Error, HINT_FREE_SPACE};
-use crate::base::own_file;
+use crate::base::private_file;
 
 /// The schema's version. A ledger of another version is refused and never guessed at.
 pub(crate) const VERSION: i32 = 7;
@@ -165,7 +165,7 @@ impl DbFault {
             }
             DbFaultKind::Refused => (Error::usage(cannot), hint_of_refusal(&self.words)),
             // SQLite makes files beside a ledger also to read it.
-            DbFaultKind::Other if is_opened => match own_file::not_writable(ledger) {
+            DbFaultKind::Other if is_opened => match private_file::not_writable(ledger) {
                 Some(why) if ledger.exists() => (Error::usage(cannot).detail(why), HINT_SHARE),
                 _ => (Error::usage(cannot), ""),
             },

@@ -20,7 +20,7 @@ use super::fault::DbFault;
 use super::key::{PathHash, hash_of_path};
 use super::sqlite_file::PRIVATE;
 use crate::base::error::{Error, Result};
-use crate::base::own_file::{self, FileId, NotOurs, directory_of, with_suffix};
+use crate::base::private_file::{self, FileId, ForeignFile, directory_of, with_suffix};
 
 /// The longest name of a holder, in bytes.
 const HOLDER: u64 = 200;
@@ -46,7 +46,7 @@ impl OutputLock {
         let path = lock_of(output);
         let cannot = |e| cannot_lock(&path, e);
         loop {
-            let file = own_file::append(&path, PRIVATE, false).map_err(cannot)?;
+            let file = private_file::append(&path, PRIVATE, false).map_err(cannot)?;
             let locked = file.try_lock();
             let mut other = String::new();
             // A run that has just taken the lock may not have written its name yet, and a power cut may leave bytes of zero in
@@ -63,7 +63,7 @@ impl OutputLock {
                 );
             }
             if read.is_err() || !is_holder(other) {
-                return Err(cannot(io::Error::other(NotOurs::CONTENT)));
+                return Err(cannot(io::Error::other(ForeignFile::CONTENT)));
             }
             // The run that held it may have removed the file between our opening and locking it.
             let locked = file.metadata().map_err(cannot)?;
@@ -85,12 +85,12 @@ impl OutputLock {
 }
 
 fn cannot_lock(path: &Path, error: io::Error) -> Error {
-    let not_ours = own_file::is_not_ours(&error);
+    let not_ours = private_file::is_foreign_file(&error);
     let cannot = Error::usage(format!("cannot write `{}`", path.display()))
         .because(error)
         .about(path);
-    match own_file::not_writable(path) {
-        _ if not_ours => cannot.hint(own_file::HINT),
+    match private_file::not_writable(path) {
+        _ if not_ours => cannot.hint(private_file::HINT),
         Some(why) => cannot
             .detail(why)
             .hint("run it as a user who may write there, or name an output in another place"),

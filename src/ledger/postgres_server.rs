@@ -22,9 +22,9 @@ use super::server_url::{Connection, ServerUrl};
 use super::settings::ServerWait;
 use crate::base::error::system_words;
 use crate::base::numbers;
-use crate::base::own_file::read_small;
+use crate::base::private_file::read_small;
 use crate::base::secret::Hidden;
-use crate::base::text::{printable, shown};
+use crate::base::text::{display, printable};
 
 /// How long is waited between attempts, at first and at most.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
@@ -189,7 +189,7 @@ fn read_pem(file: &Path) -> Result<Vec<CertificateDer<'static>>, DbFault> {
     let pem = read_small(file).unwrap_or_default();
     let roots: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
     roots.ok().filter(|roots| !roots.is_empty()).ok_or_else(|| {
-        let words = format!("`{}` cannot be read or has no certificate", shown(file));
+        let words = format!("`{}` cannot be read or has no certificate", display(file));
         DbFault::new(DbFaultKind::Refused, words)
     })
 }

@@ -18,7 +18,7 @@ use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::{Client, Config};
 
 use crate::base::error::{Error, Result};
-use crate::base::own_file::read_small;
+use crate::base::private_file::read_small;
 
 /// How long connecting to one host may take, unless `connect_timeout` says it.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);

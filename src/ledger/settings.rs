@@ -14,7 +14,7 @@ use super::server_url::ServerUrl;
 use crate::base::error::{Error, Result};
 use crate::base::money::Money;
 use crate::base::numbers;
-use crate::base::text::shown;
+use crate::base::text::display;
 use crate::base::threads::lock;
 
 /// Which answers are used.
@@ -119,7 +119,7 @@ impl LedgerLocation {
 
     /// Its path or address, as text for people.
     pub(crate) fn shown(&self) -> String {
-        shown(self.path())
+        display(self.path())
     }
 
     /// Why it cannot be used: `doing` such as "open".

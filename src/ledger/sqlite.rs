@@ -15,7 +15,7 @@ use super::sqlite_connect::{DIALECT, check_pages, connect, pause, set_synced};
 use super::sqlite_file::{self, SUFFIXES, SpaceReserve};
 use super::sqlite_find::{Finder, Slice};
 use crate::base::error::Result as RunResult;
-use crate::base::own_file::{FileId, with_suffix};
+use crate::base::private_file::{FileId, with_suffix};
 
 /// Retries after the disk filled up and the reserve was released: the run's own output may have taken it in this moment, and
 /// gives it back when its rows do not fit either.

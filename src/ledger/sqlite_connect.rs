@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::database::{Dialect, Purpose, insert_meta, tables};
 use super::fault::{DbFault, DbFaultKind, OLDEST_COPIED, VERSION};
 use super::sqlite_file::{self, SUFFIXES};
-use crate::base::own_file::{self, with_suffix};
+use crate::base::private_file::{self, with_suffix};
 
 /// The number in the file's head that marks it as a ledger: "rscl".
 const APPLICATION_ID: i32 = 0x7273_636c;
@@ -64,17 +64,18 @@ pub(super) fn connect(path: &Path, purpose: Purpose<'_>) -> Result<Connection, D
     let is_in_use = SUFFIXES
         .iter()
         .any(|suffix| with_suffix(path, suffix).exists());
-    let connection =
-        if matches!(purpose, Purpose::Look) && !is_in_use && own_file::not_writable(path).is_some()
-        {
-            // SQLite makes files beside a database also to read it, unless nobody writes to it.
-            let bytes = path.as_os_str().as_encoded_bytes().iter();
-            let encoded: String = bytes.map(|byte| format!("%{byte:02x}")).collect();
-            let flags = flags | OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
-            Connection::open_with_flags(format!("file:{encoded}?immutable=1"), flags)?
-        } else {
-            Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_READ_WRITE)?
-        };
+    let connection = if matches!(purpose, Purpose::Look)
+        && !is_in_use
+        && private_file::not_writable(path).is_some()
+    {
+        // SQLite makes files beside a database also to read it, unless nobody writes to it.
+        let bytes = path.as_os_str().as_encoded_bytes().iter();
+        let encoded: String = bytes.map(|byte| format!("%{byte:02x}")).collect();
+        let flags = flags | OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+        Connection::open_with_flags(format!("file:{encoded}?immutable=1"), flags)?
+    } else {
+        Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_READ_WRITE)?
+    };
     connection.busy_timeout(match purpose {
         Purpose::Look => COMMAND_WAITS,
         Purpose::Admin | Purpose::Copy => Duration::ZERO,

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use super::fault::{DbFault, DbFaultKind, HINT_SHARE};
 use crate::base::error::{Error, Result};
 use crate::base::numbers::grouped;
-use crate::base::own_file::{self, directory_of, with_suffix};
-use crate::base::text::shown;
+use crate::base::private_file::{self, directory_of, with_suffix};
+use crate::base::text::display;
 
 /// The mode of files that only their owner may read.
 pub(super) const PRIVATE: u32 = 0o600;
@@ -35,7 +35,7 @@ pub(super) fn log_of(ledger: &Path) -> PathBuf {
 pub(super) fn make(path: &Path) -> Result<(PathBuf, bool)> {
     let real = check(path)?;
     let is_new = real.symlink_metadata().is_err();
-    own_file::append(&real, PRIVATE, false).map_err(|e| cannot_write(path, e))?;
+    private_file::append(&real, PRIVATE, false).map_err(|e| cannot_write(path, e))?;
     Ok((real, is_new))
 }
 
@@ -64,7 +64,7 @@ pub(super) fn check(path: &Path) -> Result<PathBuf> {
     let real = real.join(name);
     for suffix in [""].iter().chain(SUFFIXES) {
         let file = with_suffix(&real, suffix);
-        own_file::check(&file).map_err(|e| {
+        private_file::check(&file).map_err(|e| {
             let error = cannot_write(&with_suffix(path, suffix), e);
             // Two runs would use two logs, and pay twice.
             error.detail("a ledger has one name, and no link leads to it")
@@ -75,7 +75,7 @@ pub(super) fn check(path: &Path) -> Result<PathBuf> {
         .metadata()
         .ok()
         .as_ref()
-        .and_then(own_file::not_trusted);
+        .and_then(private_file::not_trusted);
     if let Some(why) = not_trusted {
         let shown = path.display();
         let error = Error::usage(format!("the ledger `{shown}` is not believed: {why}"));
@@ -91,12 +91,12 @@ pub(super) fn cannot_write(path: &Path, error: io::Error) -> Error {
     let cannot = Error::usage(format!("cannot write the ledger `{}`", path.display()))
         .because(error)
         .about(path);
-    let cannot = match own_file::not_writable(path) {
+    let cannot = match private_file::not_writable(path) {
         Some(why) if path.exists() => cannot.detail(why).hint(HINT_SHARE),
         Some(why) => cannot.detail(why),
         None => cannot,
     };
-    own_file::cannot_make(path, cannot)
+    private_file::cannot_make(path, cannot)
 }
 
 /// The kind of network share that a folder is on, if it is on one.
@@ -144,7 +144,7 @@ pub(super) fn check_space(ledger: &Path, needed: u64) -> std::result::Result<(),
         return Ok(());
     }
     let (needed, free) = (grouped(needed.into()), grouped(free.into()));
-    let place = shown(directory_of(ledger));
+    let place = display(directory_of(ledger));
     let words = format!(
         "no space left on device: this takes up to {needed} bytes in `{place}`, where {free} are free"
     );

@@ -16,7 +16,7 @@ use super::summary_text::{drift_lines, undecided};
 use crate::analysis::{CountedRows, DecisionCounts, Drift, ThresholdPair, WhatIf};
 use crate::base::error::Exit;
 use crate::base::numbers::{percent_of, seconds};
-use crate::base::text::shown;
+use crate::base::text::display;
 use crate::row::RowNumber;
 use crate::verdict::{Reason, Thresholds};
 
@@ -153,7 +153,7 @@ impl DecideSummary {
         lines.extend(self.problems());
         lines.extend(drift_lines(&self.drift, self.changes.as_deref()));
         let output = self.output.as_deref();
-        lines.extend(output.map(|path| format!("wrote {}", shown(path))));
+        lines.extend(output.map(|path| format!("wrote {}", display(path))));
         format!("rescore: {}", lines.join("\n         "))
     }
 }

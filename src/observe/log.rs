@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::numbers::{counted, one_line, utc};
 use crate::base::error::system_words;
-use crate::base::own_file;
+use crate::base::private_file;
 use crate::base::threads::{Queue, lock};
 use crate::telemetry::counts::Counts;
 use crate::telemetry::event::{CancelReason, Event, PassedOver};
@@ -175,13 +175,13 @@ struct LogFile {
 
 impl LogFile {
     fn open(path: &Path) -> io::Result<Self> {
-        let mut file = own_file::append(path, MODE, false)?;
+        let mut file = private_file::append(path, MODE, false)?;
         let (mut start, mut last) = (Vec::new(), Vec::new());
         (&file).take(START.len() as u64).read_to_end(&mut start)?;
         if !start.is_empty() {
             // A power cut may leave the start of a line, or bytes of zero.
             if !START.starts_with(&start) && start != [0; START.len()] {
-                return Err(io::Error::other(own_file::NotOurs::CONTENT));
+                return Err(io::Error::other(private_file::ForeignFile::CONTENT));
             }
             file.seek(SeekFrom::End(-1))?;
             file.read_to_end(&mut last)?;

@@ -15,8 +15,8 @@ use super::messages::warn;
 use super::summary::{RunIdentity, earlier_content};
 use crate::base::error::{Exit, system_words};
 use crate::base::money::Money;
-use crate::base::own_file::{self, Readers};
-use crate::base::text::shown;
+use crate::base::private_file::{self, Readers};
+use crate::base::text::display;
 use crate::telemetry::counts::{Cost, Counts};
 use crate::telemetry::hub::Events;
 
@@ -65,7 +65,7 @@ impl MetricsFile {
     /// # Errors
     /// It cannot be written. The earlier file is still there then.
     pub(crate) fn write(&self, counts: &Counts, end: Option<Exit>) -> io::Result<()> {
-        own_file::replace(&self.path, READERS, self.text(counts, end).as_bytes())
+        private_file::replace(&self.path, READERS, self.text(counts, end).as_bytes())
     }
 
     fn text(&self, counts: &Counts, end: Option<Exit>) -> String {
@@ -177,7 +177,7 @@ fn write(file: &MetricsFile, events: &Events, ended: &Receiver<Exit>) {
             // The rows matter more. Once is enough: the next attempt is only seconds away.
             && !mem::replace(&mut warned, true)
         {
-            let (path, why) = (shown(&file.path), system_words(&error));
+            let (path, why) = (display(&file.path), system_words(&error));
             warn(&format!("cannot write the metrics to `{path}`: {why}"));
         }
         if end.is_some() {

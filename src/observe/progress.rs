@@ -214,8 +214,8 @@ impl View {
         let below = [
             counts.cost.as_ref().map(|cost| {
                 let about = expected.and_then(|expected| expected.cost);
-                let about = about.map(|about| format!(" of about {}", cost.tariff.shown(about)));
-                let spent = cost.tariff.shown(cost.spent);
+                let about = about.map(|about| format!(" of about {}", cost.tariff.display(about)));
+                let spent = cost.tariff.display(cost.spent);
                 format!("{would_have}spent {spent}{}", about.unwrap_or_default())
             }),
             verdicts(&counts.decisions, undecided, counts.failed.rows),

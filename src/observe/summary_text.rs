@@ -13,7 +13,7 @@ use super::snapshot::{REFUSED_AT_ANY, limit, limit_in_flight};
 use super::summary::{FileState, FileSummary, LedgerLeft, RunSummary, SizedFile};
 use crate::analysis::{CountedRows, Drift};
 use crate::base::numbers::{AGED_DAYS, percent_of};
-use crate::base::text::{printable, shown};
+use crate::base::text::{display, printable};
 use crate::telemetry::counts::{Cost, Counts};
 use crate::telemetry::event::CancelReason;
 use crate::telemetry::pace::Hint;
@@ -84,7 +84,7 @@ fn cost_words(cost: &Cost, counts: &Counts, sandbox: bool) -> (String, String) {
     };
     let mut words = format!("{spent} {billed} now");
     let verdicts = counted(counts.scored(), "verdict");
-    let all = cost.tariff.shown(cost.verdicts);
+    let all = cost.tariff.display(cost.verdicts);
     if cost.verdicts != cost.spent || cost.unpriced > 0 {
         let _ = write!(words, "; the {verdicts} in this file {costs} {all}");
     }
@@ -92,7 +92,7 @@ fn cost_words(cost: &Cost, counts: &Counts, sandbox: bool) -> (String, String) {
         let unpriced = counted(cost.unpriced, "answer");
         let _ = write!(words, ", without {unpriced} of unknown price");
     }
-    (cost.tariff.shown(cost.spent), words)
+    (cost.tariff.display(cost.spent), words)
 }
 
 impl RunSummary<'_> {
@@ -174,7 +174,7 @@ impl RunSummary<'_> {
 
     /// Why rows failed, and which file has them.
     fn reasons(&self) -> Option<String> {
-        let place = path_of(self.rejects.as_ref()).map(|path| format!("; see {}", shown(path)));
+        let place = path_of(self.rejects.as_ref()).map(|path| format!("; see {}", display(path)));
         Some(parts(&self.counts.failed.reasons)? + &place.unwrap_or_default())
     }
 
@@ -191,7 +191,7 @@ impl RunSummary<'_> {
     /// Where the rows are, and what to do with them before another run.
     fn where_rows_are(&self) -> Vec<String> {
         let counts = &self.counts;
-        let Some(path) = path_of(self.output.as_ref()).map(shown) else {
+        let Some(path) = path_of(self.output.as_ref()).map(display) else {
             let gone = "the output was removed or moved during the run".to_owned();
             return self.output_is_gone.then_some(gone).into_iter().collect();
         };
@@ -219,10 +219,10 @@ impl RunSummary<'_> {
         let of_this_run = answers(calls.answered, self.identity.sandbox);
         let path = match &self.ledger {
             LedgerLeft::Damaged(path) => {
-                let path = shown(path);
+                let path = display(path);
                 return Some(format!("{path} is damaged: no run can continue with it"));
             }
-            LedgerLeft::Kept(path) => shown(path),
+            LedgerLeft::Kept(path) => display(path),
             _ if calls.answered == 0 => return None,
             LedgerLeft::Gone if stopped.is_some() => {
                 return Some(format!(
@@ -353,7 +353,7 @@ pub(super) fn drift_lines(drift: &Drift, changes: Option<&Path>) -> Vec<String> 
     let all = counted(drift.compared, "decision");
     let mut sum = format!("{} of {all} changed", count(drift.changed));
     if let Some(path) = changes.filter(|_| drift.changed > 0) {
-        let _ = write!(sum, "; see {}", shown(path));
+        let _ = write!(sum, "; see {}", display(path));
     }
     parts(moves).into_iter().chain([sum]).collect()
 }
@@ -404,7 +404,7 @@ fn file_line(file: &FileSummary) -> String {
         let _ = write!(line, "; {}", printable(error));
     }
     if let Some(path) = &file.rejects {
-        let _ = write!(line, "; see {}", shown(path));
+        let _ = write!(line, "; see {}", display(path));
     }
-    format!("  {}: {line}", shown(name))
+    format!("  {}: {line}", display(name))
 }

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use crate::analysis::PastVerdicts;
 use crate::base::error::{Error, Result};
 use crate::base::meter::{FileHashes, Meter, Metered};
-use crate::base::own_file::{self, FileId, Readers, directory_of};
+use crate::base::private_file::{self, FileId, Readers, directory_of};
 use crate::layout::Compression;
 
 /// A file that is complete except for its name: its final path and its metadata.
@@ -295,7 +295,7 @@ impl PartialFile {
         match give_name(&self.path, &self.target, self.old) {
             Ok(()) => {
                 // If the old file was read-only, the owner's write permission is removed.
-                let _ = own_file::set_mode(&self.compressor.file().inner, self.mode);
+                let _ = private_file::set_mode(&self.compressor.file().inner, self.mode);
                 Ok(())
             }
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Err(Error::stopped(format!(

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf, is_separator};
 
 use super::file::{OldFile, OutputFile, check_path};
 use crate::base::error::{Error, Result};
-use crate::base::own_file::{self, FileId, OWNER, Readers, directory_of, with_suffix};
+use crate::base::private_file::{self, FileId, OWNER, Readers, directory_of, with_suffix};
 
 /// The suffix of a file's name until the file is complete.
 pub(crate) const PARTIAL: &str = ".partial";
@@ -76,7 +76,7 @@ impl Target {
                 if end != path {
                     error = error.detail(format!("it is a link to `{}`", end.display()));
                 }
-                own_file::cannot_make(&end, error)
+                private_file::cannot_make(&end, error)
             })?
         };
         let target = Self {
@@ -120,7 +120,7 @@ impl Target {
             return Ok(());
         }
         // Checked in any case: a link here would lead to another person's file.
-        own_file::check(&partial).map_err(|e| cannot_open(&partial, e))?;
+        private_file::check(&partial).map_err(|e| cannot_open(&partial, e))?;
         if self.replace != Replace::Nothing || !holds_rows(&partial) {
             return Ok(());
         }
@@ -200,8 +200,8 @@ impl Target {
             // Not truncated before the lock is held, as another run may be writing it. Open for appending, so that a part that
             // another program cuts off does not come back as zero bytes. Closed to others, as whoever opens it once can read
             // all that is written later.
-            let file =
-                own_file::append(partial, OWNER, only_new).map_err(|e| cannot_open(partial, e))?;
+            let file = private_file::append(partial, OWNER, only_new)
+                .map_err(|e| cannot_open(partial, e))?;
             lock(&file, partial)?;
             // A run that ended between opening and locking has given the file its final name: it is the output now.
             if check_path(&file, partial).is_ok() {
@@ -232,10 +232,10 @@ fn holds_rows(partial: &Path) -> bool {
 
 /// The partial file cannot be opened.
 fn cannot_open(partial: &Path, error: io::Error) -> Error {
-    let is_foreign = own_file::is_not_ours(&error);
+    let is_foreign = private_file::is_foreign_file(&error);
     let cannot = Error::usage(format!("cannot write `{}`", partial.display())).because(error);
     if is_foreign {
-        return cannot.hint(own_file::HINT);
+        return cannot.hint(private_file::HINT);
     }
     cannot
 }
@@ -341,7 +341,7 @@ mod tests {
             let mut widest = 0;
             while !over.load(Ordering::Relaxed) {
                 let metadata = fs::metadata(&partial);
-                widest |= metadata.map_or(0, |metadata| own_file::mode_of(&metadata));
+                widest |= metadata.map_or(0, |metadata| private_file::mode_of(&metadata));
             }
             widest
         };

@@ -10,7 +10,7 @@ use super::file::{OutputFile, RowFiles, WriteError};
 use super::target::{Replace, Target};
 use super::writer::Writer;
 use crate::analysis::Drift;
-use crate::base::own_file::Readers;
+use crate::base::private_file::Readers;
 use crate::base::text::TextEncoding;
 use crate::layout::{AddedColumns, DECISION_COLUMN, Format, Layout};
 use crate::row::{RawRow, RowNumber, Span};

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::base::error::{Error, Result};
-use crate::base::own_file::read_small;
+use crate::base::private_file::read_small;
 use crate::base::secret::Secret;
 
 /// Every API key that a run has used. After a rotation, any answer may repeat the old or the new

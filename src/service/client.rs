@@ -28,7 +28,7 @@ use super::endpoint::{Endpoint, LOCALHOST, ServiceId, proxy_for};
 use super::exchange::{Exchange, KeyRenewal, Reply, SentRequest, Service, TransportFault};
 use super::network_fault;
 use crate::base::error::{Error, Result};
-use crate::base::own_file::read_small;
+use crate::base::private_file::read_small;
 use crate::base::secret::Secret;
 
 /// What the program calls itself.

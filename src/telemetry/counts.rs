@@ -414,6 +414,6 @@ mod tests {
         let json = r#"{"price":0.004,"currency":"EUR","spent":12.0,"verdicts":15.42,"unpriced":3}"#;
         assert_eq!(serde_json::to_string(&cost).unwrap(), json);
         let read: Cost = serde_json::from_str(json).unwrap();
-        assert_eq!(read.tariff.shown(read.verdicts), "15.42 EUR");
+        assert_eq!(read.tariff.display(read.verdicts), "15.42 EUR");
     }
 }

@@ -4,7 +4,7 @@ use super::files::{Files, PartState};
 use super::first_pass::{FirstCount, ledger_notices, paid_in};
 use super::ledger::PreparedLedger;
 use super::prepare::{PreparedRun, Start};
-use crate::base::text::{printable, quoted, shown};
+use crate::base::text::{display, printable, quoted};
 use crate::commands::inputs::path_of;
 use crate::ledger::KnownLimit;
 use crate::observe::{self, counted, day, most, only_of_others, tell};
@@ -59,7 +59,7 @@ fn introduce(run: &PreparedRun) {
     }
     let what = match (files.to_run().count(), files.only()) {
         (0, _) => return tell("rescore: nothing to send"),
-        (_, Some(only)) => files.selection.of(&only.input.file.input.shown()),
+        (_, Some(only)) => files.selection.of(&only.input.file.input.display()),
         (number, None) => counted(number as u64, "file"),
     };
     let service = match run.stand_in {
@@ -94,7 +94,7 @@ fn tell_columns(files: &Files) {
             continue;
         }
         if before.is_some() {
-            let name = shown(path_of(&part.input));
+            let name = display(path_of(&part.input));
             tell(&format!("         from {name} on:"));
         }
         tell(&format!("         {}", printable(columns.0)));
@@ -135,7 +135,7 @@ fn tell_limit(ledger: &PreparedLedger, start: Limit) {
 fn tell_count(run: &PreparedRun, start: &Start) {
     let ledger = start.ledger.as_ref();
     let path = ledger
-        .map(|ledger| shown(&ledger.open.facts.place))
+        .map(|ledger| display(&ledger.open.facts.place))
         .unwrap_or_default();
     for notice in ledger
         .iter()
@@ -166,5 +166,5 @@ fn killed(ledger: &PreparedLedger) -> Option<String> {
 /// A warning where the address or the service ID may be mistyped: all rows are paid for again.
 fn elsewhere(ledger: &PreparedLedger) -> Option<String> {
     let others = &ledger.open.facts.other_accounts;
-    (!others.is_empty()).then(|| only_of_others(shown(&ledger.open.facts.place), others))
+    (!others.is_empty()).then(|| only_of_others(display(&ledger.open.facts.place), others))
 }

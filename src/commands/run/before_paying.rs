@@ -9,7 +9,7 @@ use super::ledger::{PreparedLedger, look_up_in_run};
 use crate::base::error::{Error, Result};
 use crate::base::money::Tariff;
 use crate::base::numbers::Tolerance;
-use crate::base::text::shown;
+use crate::base::text::display;
 use crate::commands::inputs::open_users;
 use crate::config::{InputLimits, LedgerConfig, RunConfig};
 use crate::input::ReaderSettings;
@@ -127,7 +127,7 @@ fn too_few(
             continue;
         };
         let old = rows_of(&part.input.all_rows_of(output), plan);
-        let of_output = format!("the {} in `{}`", observe::count(old), shown(output));
+        let of_output = format!("the {} in `{}`", observe::count(old), display(output));
         let (why, hint) = match least {
             Some(Tolerance::Percent(least)) => {
                 let may_lack = Tolerance::Percent(100.0 - least);
@@ -224,8 +224,8 @@ fn refuse_unknown_verdicts(part: &RunPart, plan: Plan, ledger: &mut PreparedLedg
         };
         let state = ledger.open.output_state(file, None)?;
         if !matches!(state, OutputState::AsLeft | OutputState::OfOtherInput) {
-            let (file, verdicts) = (shown(file), counted(verdicts, "verdict"));
-            let place = shown(&ledger.open.facts.place);
+            let (file, verdicts) = (display(file), counted(verdicts, "verdict"));
+            let place = display(&ledger.open.facts.place);
             return Err(Error::usage(format!(
                 "`{file}` has {verdicts}, but the ledger `{place}` has none of them"
             ))
@@ -284,7 +284,7 @@ fn unused_answers(files: &mut Files, config: &RunConfig, account: &Account) -> O
     };
     let known = counting.pass(files, false).ok()?.total.known;
     (known > 0).then(|| {
-        let (rows, ledger) = (counted(known, "row"), shown(settings.location.path()));
+        let (rows, ledger) = (counted(known, "row"), display(settings.location.path()));
         format!("`--no-ledger` pays again for {rows} whose answers are in the ledger `{ledger}`")
     })
 }

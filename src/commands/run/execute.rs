@@ -12,7 +12,7 @@ use super::announce::announce;
 use super::drive::drive;
 use super::prepare::{identity_of, metrics_file, prepare};
 use crate::base::error::{Error, Exit, Result};
-use crate::base::own_file::Readers;
+use crate::base::private_file::Readers;
 use crate::commands::signals::RecordFailure;
 use crate::commands::text::SummaryFile;
 use crate::config::{RunConfig, WatchConfig};

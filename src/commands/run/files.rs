@@ -13,8 +13,8 @@ use super::ledger::{PreparedLedger, ledger_account, reading};
 use crate::analysis::PastVerdicts;
 use crate::base::error::{Error, Result};
 use crate::base::money::Money;
-use crate::base::own_file::Readers;
-use crate::base::text::{quoted, shown};
+use crate::base::private_file::Readers;
+use crate::base::text::{display, quoted};
 use crate::commands::files::LockWait;
 use crate::commands::files::{
     NamedFile, Targets, check_name, is_finished, is_newer, output_directory, refuse_clashes,
@@ -264,7 +264,7 @@ impl Files {
         let path = path_of(&part.input);
         if !is_only && path.metadata().is_ok_and(|there| !there.is_file()) {
             // A pipe can be read only once.
-            let path = shown(path);
+            let path = display(path);
             return Err(Error::usage(format!(
                 "cannot read `{path}`: one of several inputs must be a regular file"
             )));
@@ -304,9 +304,9 @@ impl Files {
                     };
                     return Err(Error::usage(format!(
                         "`{}` would be written for `{}` and for `{}`",
-                        shown(file),
-                        shown(other),
-                        shown(input)
+                        display(file),
+                        display(other),
+                        display(input)
                     ))
                     .hint("rename one of them, or score them one after the other, each with its own `--output-dir DIR`"));
                 }
@@ -356,7 +356,7 @@ impl Files {
             return Ok(());
         };
         fs::create_dir_all(path).map_err(|error| {
-            let cannot = format!("cannot create the directory `{}`", shown(path));
+            let cannot = format!("cannot create the directory `{}`", display(path));
             Error::usage(cannot).because(error)
         })
     }
@@ -386,7 +386,7 @@ impl Files {
         // A start that was killed at its very end has replaced the output, with the changes beside it.
         if let Some(changes) = written {
             open.past = Some(PastVerdicts::default());
-            let (changes, output) = (shown(&changes), shown(output));
+            let (changes, output) = (display(&changes), display(output));
             return Ok(Some(format!(
                 "`{changes}` stays as it is: an earlier start of this run has completed it and `{output}`"
             )));
@@ -493,7 +493,7 @@ impl Files {
     /// The names of several inputs, in their order; none where there is only one output.
     pub(super) fn names(&self) -> Vec<String> {
         let several = self.parts.iter().filter(|_| self.directory.is_some());
-        several.map(|part| shown(path_of(&part.input))).collect()
+        several.map(|part| display(path_of(&part.input))).collect()
     }
 }
 
@@ -510,7 +510,7 @@ impl OpenPart {
     pub(super) fn open(self, input: &ReaderSettings) -> Result<(Reader, Opened, RowFiles)> {
         let path = input.file.input.path().filter(|_| self.counted.is_some());
         if let Some(path) = path.filter(|path| state_of(path) != self.counted) {
-            let path = shown(path);
+            let path = display(path);
             let error =
                 Error::stopped(format!("`{path}` was modified after its rows were counted"));
             return Err(error.hint("run the same command again when nothing writes to it any more"));

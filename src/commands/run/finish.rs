@@ -9,7 +9,7 @@ use super::prepare::PreparedRun;
 use crate::analysis::RowTally;
 use crate::base::error::{Error, Exit, Result};
 use crate::base::meter::FileHashes;
-use crate::base::text::shown;
+use crate::base::text::display;
 use crate::commands::inputs::{no_rows, none_chosen, path_of};
 use crate::commands::text::SummaryFile;
 use crate::config::WatchConfig;
@@ -159,7 +159,7 @@ fn write_report(
         redecided: false,
     };
     let path = document.complete(&page(&content), record)?;
-    Ok(path.as_deref().map(shown).unwrap_or_default())
+    Ok(path.as_deref().map(display).unwrap_or_default())
 }
 
 /// What became of the files of a run.
@@ -250,7 +250,7 @@ impl EndedFiles {
             limit: None,
             ..input.selection
         };
-        let name = selection.of(&input.file.input.shown());
+        let name = selection.of(&input.file.input.display());
         let resolved = if is_whole { rows.resolved } else { u64::MAX };
         self.warnings.extend(no_rows(&name, resolved));
         // As in a directory where we may only add files.

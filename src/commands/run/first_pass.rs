@@ -234,7 +234,7 @@ impl CountedFile {
     fn of(settings: &ReaderSettings) -> Self {
         let input = &settings.file.input;
         Self {
-            name: input.shown(),
+            name: input.display(),
             input: input.path().map(|path| path.to_string_lossy().into()),
             part: settings.selection.words(),
             ..Self::default()
@@ -349,7 +349,7 @@ impl FirstCount {
             counted(self.calls, "call")
         );
         if let Some(tariff) = tariff {
-            calls += &format!(" (about {})", tariff.shown_for(self.calls));
+            calls += &format!(" (about {})", tariff.display_for(self.calls));
         }
         if let Some(left) = left.filter(|left| *left < self.calls) {
             calls += &format!(" (the budget leaves {})", count(left));

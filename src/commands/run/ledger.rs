@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::error::{Error, Result};
-use crate::base::text::shown;
+use crate::base::text::display;
 use crate::commands::files::{LockWait, full_disk};
 use crate::ledger::{
     CallLimit, LedgerAccount, LedgerSettings, Lookup, OpenLedger, OutputLock, OutputState,
@@ -148,7 +148,7 @@ impl PreparedLedger {
     pub(super) fn last_words(&self) -> String {
         format!(
             "`{}` has the {}answers that reached the disk; the same command continues from there",
-            shown(&self.open.facts.place),
+            display(&self.open.facts.place),
             if self.sandbox { "" } else { "paid " },
         )
     }

@@ -14,9 +14,9 @@ use super::ledger::{PreparedLedger, lock_output, reading};
 use super::threads::StopChannel;
 use crate::base::error::{Error, Result};
 use crate::base::money::Money;
-use crate::base::own_file;
+use crate::base::private_file;
 use crate::base::secret::Secret;
-use crate::base::text::shown;
+use crate::base::text::display;
 use crate::commands::files::LockWait;
 use crate::commands::inputs::refuse_stream;
 use crate::commands::signals::{RecordFailure, StopSignals};
@@ -298,8 +298,8 @@ fn refuse_clashes(
 pub(super) fn metrics_file(path: PathBuf, identity: RunIdentity) -> Result<MetricsFile> {
     let named = path.clone();
     MetricsFile::new(path, identity).map_err(|error| {
-        let cannot = Error::usage(format!("cannot write the metrics to `{}`", shown(&named)));
-        own_file::cannot_make(&named, cannot.because(error))
+        let cannot = Error::usage(format!("cannot write the metrics to `{}`", display(&named)));
+        private_file::cannot_make(&named, cannot.because(error))
     })
 }
 
@@ -318,13 +318,13 @@ pub(super) fn open_log(
         return Ok(());
     };
     start_log(path).map_err(|error| {
-        let not_ours = own_file::is_not_ours(&error);
-        let cannot = Error::usage(format!("cannot write the log to `{}`", shown(path)));
+        let not_ours = private_file::is_foreign_file(&error);
+        let cannot = Error::usage(format!("cannot write the log to `{}`", display(path)));
         match cannot.because(error) {
             cannot if not_ours => {
                 cannot.hint("give `--log` another name: rescore adds only to logs of its own")
             }
-            cannot => own_file::cannot_make(path, cannot),
+            cannot => private_file::cannot_make(path, cannot),
         }
     })?;
     let inputs: Vec<_> = parts.iter().filter_map(input).collect();

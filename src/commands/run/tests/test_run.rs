@@ -11,7 +11,7 @@ use bytes::BytesMut;
 use tempfile::TempDir;
 
 use crate::base::error::Exit;
-use crate::base::own_file::Readers;
+use crate::base::private_file::Readers;
 use crate::commands::run::ledger::run_end;
 use crate::commands::run::threads::{RowStages, RowsEnd, run_rows};
 use crate::commands::signals::runtime;

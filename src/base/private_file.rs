@@ -14,14 +14,14 @@ use rustix::io::Errno;
 use tempfile::NamedTempFile;
 
 use super::error::Error;
-use super::text::shown;
+use super::text::display;
 
 /// Why a file cannot be one that rescore created.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct NotOurs(&'static str);
+pub(crate) struct ForeignFile(&'static str);
 
-impl NotOurs {
+impl ForeignFile {
     /// A file with content that rescore does not write.
     pub(crate) const CONTENT: Self = Self("its content does not come from rescore");
 
@@ -40,11 +40,11 @@ impl NotOurs {
     }
 }
 
-/// Whether the error is a [`NotOurs`].
-pub(crate) fn is_not_ours(error: &io::Error) -> bool {
+/// Whether the error is a [`ForeignFile`].
+pub(crate) fn is_foreign_file(error: &io::Error) -> bool {
     error
         .get_ref()
-        .is_some_and(<dyn std::error::Error + Send + Sync>::is::<NotOurs>)
+        .is_some_and(<dyn std::error::Error + Send + Sync>::is::<ForeignFile>)
 }
 
 /// The hint for such an error.
@@ -60,10 +60,10 @@ pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 /// Checks that a file at `path`, if there is one, can be one that rescore created.
 ///
 /// # Errors
-/// A [`NotOurs`] if it cannot.
+/// A [`ForeignFile`] if it cannot.
 pub(crate) fn check(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
-        Ok(metadata) => NotOurs::refuse(&metadata),
+        Ok(metadata) => ForeignFile::refuse(&metadata),
         // Opening it will show what is wrong.
         Err(_) => Ok(()),
     }
@@ -87,7 +87,7 @@ pub(crate) fn append(path: &Path, mode: u32, only_new: bool) -> io::Result<File>
         .mode(mode)
         .custom_flags(flags.bits().cast_signed())
         .open(path)?;
-    NotOurs::refuse(&file.metadata()?)?;
+    ForeignFile::refuse(&file.metadata()?)?;
     Ok(file)
 }
 
@@ -146,7 +146,10 @@ pub(crate) fn cannot_make(path: &Path, error: Error) -> Error {
     if let Some(why) = not_expanded(path) {
         error.hint(why)
     } else if error.comes_from(io::ErrorKind::NotFound) && !directory.exists() {
-        error.hint(format!("create the directory `{}` first", shown(directory)))
+        error.hint(format!(
+            "create the directory `{}` first",
+            display(directory)
+        ))
     } else {
         error
     }
@@ -174,7 +177,7 @@ pub(crate) fn not_expanded(path: &Path) -> Option<&'static str> {
 /// knows.
 pub(crate) fn not_writable(path: &Path) -> Option<String> {
     [path, directory_of(path)].into_iter().find_map(|path| {
-        let name = shown(path);
+        let name = display(path);
         match access(path, Access::WRITE_OK) {
             Err(Errno::ACCESS) => {
                 let owner = fs::metadata(path).map(|metadata| user_name(metadata.uid()));
@@ -318,7 +321,7 @@ pub(crate) fn set_mode(file: &File, mode: u32) -> io::Result<()> {
     match file.set_permissions(permissions(mode)) {
         // That user could read what is written.
         Err(_) if metadata.uid() != rustix::process::geteuid().as_raw() => {
-            Err(io::Error::other(NotOurs("it belongs to another user")))
+            Err(io::Error::other(ForeignFile("it belongs to another user")))
         }
         _ => Ok(()),
     }
@@ -375,7 +378,7 @@ mod tests {
         ] {
             for only_new in [false, true] {
                 let error = append(&at(name), 0o600, only_new).unwrap_err();
-                assert!(is_not_ours(&error), "{name}");
+                assert!(is_foreign_file(&error), "{name}");
                 assert!(error.to_string().contains(what), "{name}: {error}");
             }
         }
