@@ -16,12 +16,13 @@ use super::settings::{SettingsArgs, is_typed};
 use crate::base::error::{Error, Result};
 use crate::base::numbers::Tolerance;
 use crate::config::{
-    BudgetConfig, CheckConfig, FilesConfig, InputLimits, LedgerConfig, PaceConfig, RunConfig,
-    ServiceConfig, WatchConfig, values,
+    BudgetConfig, CheckConfig, CountConfig, FilesConfig, InputLimits, LedgerConfig, PaceConfig,
+    RunConfig, ServiceConfig, WatchConfig, values,
 };
 use crate::input::{Input, ReaderSettings};
 use crate::layout::AddedColumns;
 use crate::ledger::{LedgerLocation, Reuse, sandbox_beside};
+use crate::raw_json::Pointer;
 use crate::service::Account;
 
 const PACE: &str = "Pace and limits";
@@ -119,24 +120,39 @@ impl RunArgs {
         };
         let rows_on_terminal = files.name().is_none() && std::io::stdout().is_terminal();
         Ok(RunConfig {
-            limits: self.limits,
+            count: self.count(files, ledger, captured)?,
             service,
             timeout: self.timeout,
-            plan: self.service.plan()?,
             pace: self.pace,
-            call_limits: self.budget.call_limits(&ledger)?,
-            ledger,
             policy,
-            captured: captured.into(),
             wait_lock: self.wait_lock,
             watch: WatchConfig {
                 style: self.watch.style.chosen(rows_on_terminal),
                 ..self.watch
             },
-            budget: self.budget,
             profile: self.settings.profile,
             options: Value::Null,
+        })
+    }
+
+    /// What decides how rows are counted.
+    ///
+    /// # Errors
+    /// A flag of the paid plan with the free one, or a budget without what it needs.
+    fn count(
+        &self,
+        files: FilesConfig,
+        ledger: LedgerConfig,
+        captured: Vec<Pointer>,
+    ) -> Result<CountConfig> {
+        Ok(CountConfig {
             files,
+            limits: self.limits,
+            plan: self.service.plan()?,
+            call_limits: self.budget.call_limits(&ledger)?,
+            ledger,
+            captured: captured.into(),
+            budget: self.budget.clone(),
         })
     }
 
@@ -162,12 +178,17 @@ impl RunArgs {
     fn files(&self, columns: &AddedColumns) -> Result<FilesConfig> {
         let inputs = self.inputs()?.into_iter();
         let inputs = inputs.map(|input| self.input(input, columns.clone()));
-        let output = self.files.output.as_ref();
         Ok(FilesConfig {
             inputs: inputs.collect::<Result<_>>()?,
-            output: output.filter(|path| *path != Path::new("-")).cloned(),
+            output: self.output().cloned(),
             ..self.files.clone()
         })
+    }
+
+    /// The output; `None` for standard output.
+    fn output(&self) -> Option<&PathBuf> {
+        let output = self.files.output.as_ref();
+        output.filter(|path| *path != Path::new("-"))
     }
 
     /// The input of a run with one output, or all those of a run with a directory of outputs.
@@ -271,7 +292,7 @@ pub(super) struct CheckArgs {
     json: bool,
     /// Also print the first N requests exactly as they would be sent, without the key
     #[arg(long, value_name = "N", default_value = "0", hide_default_value = true)]
-    show: u64,
+    show: usize,
 }
 
 impl CheckArgs {
@@ -299,23 +320,17 @@ impl CheckArgs {
         } else {
             run.service.account()?
         };
+        let files = FilesConfig {
+            inputs,
+            rejects: None,
+            output: run.output().cloned(),
+            changes: None,
+            report: None,
+            ..run.files.clone()
+        };
         Ok(CheckConfig {
-            files: FilesConfig {
-                inputs,
-                rejects: None,
-                output: run.files.output.filter(|path| path != Path::new("-")),
-                changes: None,
-                report: None,
-                ..run.files
-            },
-            limits: run.limits,
-            plan: run.service.plan()?,
-            call_limits: run.budget.call_limits(&ledger)?,
-            ledger,
+            count: run.count(files, ledger, captured)?,
             account,
-            captured: captured.into(),
-            tariff: run.budget.price,
-            keep_going: run.budget.keep_going,
             json: self.json,
             show: self.show,
         })

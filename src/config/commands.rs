@@ -20,31 +20,38 @@ use crate::raw_json::Pointer;
 use crate::service::{Account, Endpoint, KeyFile, Plan, ServiceId};
 use crate::verdict::{DecisionPolicy, Thresholds};
 
-/// `rescore run`.
+/// What decides how rows are counted, for a run and for a check of it alike.
 #[derive(Debug)]
-pub(crate) struct RunConfig {
+pub(crate) struct CountConfig {
     /// The files.
     pub(crate) files: FilesConfig,
     /// Requirements on the input.
     pub(crate) limits: InputLimits,
-    /// What answers the calls.
-    pub(crate) service: ServiceConfig,
-    /// From a call's start to its answer's end.
-    pub(crate) timeout: Duration,
     /// The plan, with its flags.
     pub(crate) plan: Plan,
-    /// When calls are made.
-    pub(crate) pace: PaceConfig,
+    /// Which answers are stored and used.
+    pub(crate) ledger: LedgerConfig,
+    /// Further fields of the answer: those of the columns in their order, then a level that only decides.
+    pub(crate) captured: Box<[Pointer]>,
     /// What the run may spend.
     pub(crate) budget: BudgetConfig,
     /// How many calls it may make by that.
     pub(crate) call_limits: Vec<CallLimit>,
-    /// Which answers are stored and used.
-    pub(crate) ledger: LedgerConfig,
+}
+
+/// `rescore run`.
+#[derive(Debug)]
+pub(crate) struct RunConfig {
+    /// What decides how its rows are counted.
+    pub(crate) count: CountConfig,
+    /// What answers the calls.
+    pub(crate) service: ServiceConfig,
+    /// From a call's start to its answer's end.
+    pub(crate) timeout: Duration,
+    /// When calls are made.
+    pub(crate) pace: PaceConfig,
     /// How decisions are made.
     pub(crate) policy: DecisionPolicy,
-    /// Further fields of the answer: those of the columns in their order, then a level that only decides.
-    pub(crate) captured: Box<[Pointer]>,
     /// How long to wait for another run that holds the output or the ledger; `None` is not at all.
     pub(crate) wait_lock: Option<Duration>,
     /// What people see.
@@ -320,31 +327,17 @@ impl WatchConfig {
     }
 }
 
-/// `rescore check`: the run to come, as far as it changes a count, and how the result is shown.
+/// `rescore check`: the run to come, and how the result is shown.
 #[derive(Debug)]
 pub(crate) struct CheckConfig {
-    /// The files.
-    pub(crate) files: FilesConfig,
-    /// Requirements on the input.
-    pub(crate) limits: InputLimits,
-    /// The plan, with its flags.
-    pub(crate) plan: Plan,
-    /// Where answers are looked up, and which of them the run uses.
-    pub(crate) ledger: LedgerConfig,
+    /// What decides how rows are counted.
+    pub(crate) count: CountConfig,
     /// Whose answers; `None` is the only account that the ledger has.
     pub(crate) account: Option<Account>,
-    /// The further fields that an answer must have.
-    pub(crate) captured: Box<[Pointer]>,
-    /// What calls cost, if the user says so.
-    pub(crate) tariff: Option<Tariff>,
-    /// How many calls the run may make.
-    pub(crate) call_limits: Vec<CallLimit>,
-    /// A file that was cut is counted as far as it can be.
-    pub(crate) keep_going: bool,
     /// The result is for programs.
     pub(crate) json: bool,
     /// How many requests to show.
-    pub(crate) show: u64,
+    pub(crate) show: usize,
 }
 
 /// `rescore decide`.

@@ -150,6 +150,11 @@ impl Client {
         Ok(client)
     }
 
+    /// Where requests go.
+    pub(crate) const fn endpoint(&self) -> &Endpoint {
+        &self.settings.endpoint
+    }
+
     /// The API keys that it has used.
     pub(crate) fn keys(&self) -> ApiKeys {
         self.key.borrow().used.clone()
