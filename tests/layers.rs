@@ -39,7 +39,7 @@ const OWNERS: [(&str, &str); 20] = [
     ("rusqlite", "ledger/"),
     ("rustls", "ledger/postgres_server.rs service/"),
     ("tokio_postgres", "ledger/postgres ledger/server_url.rs"),
-    ("toml", "cli/settings_file.rs"),
+    ("toml", "cli/settings.rs"),
     ("zstd", "input/source.rs output/encoder.rs"),
 ];
 

@@ -9,7 +9,7 @@ use clap::builder::Resettable;
 use clap::{Arg, ArgAction, ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use super::settings::{self, Origins, ReadText};
-use super::{guesses, help, ledger, run, sandbox, scored};
+use super::{help, ledger, run, sandbox, scored};
 use crate::base::error::Error;
 use crate::config::values::one_of;
 use crate::config::{AdminConfig, CheckConfig, DecideConfig, ReportConfig, RunConfig};
@@ -119,7 +119,7 @@ pub(crate) fn parse(
 ) -> Result<(Command, Origins), ParseFailure> {
     let commands = command();
     let matches = commands.clone().try_get_matches_from(arguments);
-    let matches = matches.map_err(|error| guesses::with_meaning(error, &commands, arguments))?;
+    let matches = matches.map_err(|error| help::with_meaning(error, &commands, arguments))?;
     let (name, given) = matches.subcommand().unwrap_or(("", &matches));
     let found = commands.find_subcommand(name);
     // The commands of a ledger have a name of two words, with an option between them.

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::fields::{ColumnArgs, FieldArgs, PolicyArgs, capture};
 use super::files::{FILES, FormatArgs, SelectionArgs, refuse_terminal, source};
-use super::guesses::{as_typed, output_for};
+use super::help::{as_typed, output_for};
 use super::service::ServiceArgs;
 use super::settings::{SettingsArgs, is_typed};
 use crate::base::error::{Error, Result};

@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::fields::{PolicyArgs, ThresholdArgs};
 use super::files::{FILES, FormatArgs, refuse_terminal, source};
-use super::guesses::{as_typed, output_for};
+use super::help::{as_typed, output_for};
 use super::settings::SettingsArgs;
 use crate::base::error::{Error, Result};
 use crate::config::{DecideConfig, DecideOutput, DecideTask, EarlierFile, ReportConfig, values};

@@ -1,21 +1,23 @@
 //! Where options get their values from beside the command line: a settings file with profiles, and a few variables.
 //!
 //! The file's settings become arguments in front of the typed ones, unless the command line or the environment sets them.
-//! Nothing is read here: `program` passes the text of the file.
+//! Mistakes in the file are reported with their line. Nothing is read here: `program` passes the text of the file.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use clap::error::{ContextKind, ContextValue};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command};
 use serde_json::Value;
+use toml::Spanned;
+use toml::de::{DeString, DeTable, DeValue};
 
-use super::guesses;
+use super::help;
 use super::service::KEY_VARIABLE;
-use super::settings_file::{self, Setting, SettingsFile};
 use crate::base::error::{Error, Result};
 use crate::base::text::{printable, quoted, shown};
 use crate::config::values;
@@ -121,8 +123,8 @@ fn refuse_unknown_settings(commands: &Command, file: &SettingsFile) -> Result<()
     };
     let what = format!("unknown setting {}", quoted(&setting.key));
     let option = format!("--{}", setting.key.to_lowercase().replace('_', "-"));
-    let meant = guesses::option(&option, known.into_iter(), "run");
-    Err(settings_file::at(&file.path, setting.line, &what).hint(meant))
+    let meant = help::option(&option, known.into_iter(), "run");
+    Err(at_line(&file.path, setting.line, &what).hint(meant))
 }
 
 /// Refuses an unknown variable that starts with `RESCORE_`: a mistyped limit would silently have no effect.
@@ -141,7 +143,7 @@ pub(super) fn refuse_unknown_variables(commands: &Command) -> Result<()> {
         return Ok(());
     };
     let error = Error::usage(format!("the variable {} is unknown", quoted(&name)));
-    Err(match guesses::nearest(&name, known.into_iter()) {
+    Err(match help::nearest(&name, known.into_iter()) {
         Some(nearest) => error.hint(format!("did you mean `{nearest}`?")),
         None => error.hint("unset it: only what differs between machines has a variable, and all options can be typed or in the settings file"),
     })
@@ -348,5 +350,146 @@ fn value(arg: &Arg, matches: &ArgMatches, shown: impl Fn(&str) -> String) -> Opt
         (ArgAction::Append, all) if !all.is_empty() => Some(all.into()),
         // An empty value, such as no prefix, is the default.
         (_, mut one) => one.pop().filter(|one| !one.is_empty()).map(Value::String),
+    }
+}
+
+/// The table that holds the profiles.
+const PROFILES: &str = "profile";
+
+/// A settings file that was read.
+#[derive(Debug)]
+pub(super) struct SettingsFile {
+    path: PathBuf,
+    /// The profile that is in force.
+    profile: Option<String>,
+    /// Those of all profiles and those outside of profiles.
+    settings: Vec<Setting>,
+}
+
+/// One setting.
+#[derive(Debug)]
+struct Setting {
+    /// The option's name, without dashes in front.
+    key: String,
+    /// Its values as they would be typed; more than one only for a list.
+    values: Vec<String>,
+    profile: Option<String>,
+    line: usize,
+}
+
+impl SettingsFile {
+    /// Parses the text of the file at `path` and chooses this profile. All profiles are checked, so that a mistake does not wait
+    /// for the night that uses one.
+    ///
+    /// # Errors
+    /// Exit code 2: it is not TOML, has no such profile, or has something else than values of options.
+    fn parse(path: &Path, text: &str, profile: Option<&str>) -> Result<Self> {
+        let line = |span: Range<usize>| {
+            let before = text.get(..span.start).unwrap_or(text);
+            before.matches('\n').count() + 1
+        };
+        let wrong = |span, what: &str| at_line(path, line(span), what);
+        // The message of the parser quotes no line: it may hold a password.
+        let table = DeTable::parse(text)
+            .map_err(|error| wrong(error.span().unwrap_or_default(), error.message()))?;
+        let (mut entries, mut profiles) = (Vec::new(), Vec::new());
+        for (key, value) in table.get_ref() {
+            match value.get_ref() {
+                DeValue::Table(all) if key.get_ref() == PROFILES => {
+                    for (name, value) in all {
+                        let DeValue::Table(table) = value.get_ref() else {
+                            return Err(wrong(value.span(), "a profile must be a table"));
+                        };
+                        profiles.push(name.get_ref().as_ref());
+                        let name = Some(name.get_ref().to_string());
+                        entries.extend(table.iter().map(|(key, value)| (name.clone(), key, value)));
+                    }
+                }
+                _ => entries.push((None, key, value)),
+            }
+        }
+        if let Some(name) = profile.filter(|name| !profiles.contains(name)) {
+            let error = Error::usage(format!("no profile {} in `{}`", quoted(name), shown(path)));
+            let names: Vec<_> = profiles.into_iter().map(quoted).collect();
+            return Err(error.detail(format!("profiles: {}", names.join(", "))));
+        }
+        let setting = |(profile, key, value): (
+            _,
+            &Spanned<DeString<'_>>,
+            &Spanned<DeValue<'_>>,
+        )| {
+            let values = match value.get_ref() {
+                DeValue::Array(values) => values.iter().map(|it| scalar(it.get_ref())).collect(),
+                one => scalar(one).map(|value| vec![value]),
+            };
+            let expected = "expected a text, a number, `true`, `false`, or a list of them; a profile is a table, as in `[profile.nightly]`";
+            Ok(Setting {
+                key: key.get_ref().to_string(),
+                values: values.ok_or_else(|| wrong(value.span(), expected))?,
+                profile,
+                line: line(key.span()),
+            })
+        };
+        Ok(Self {
+            path: path.to_owned(),
+            profile: profile.map(ToOwned::to_owned),
+            settings: entries.into_iter().map(setting).collect::<Result<_>>()?,
+        })
+    }
+
+    /// The settings of the profile, and those outside of profiles.
+    fn levels(&self) -> [Vec<&Setting>; 2] {
+        let of = |profile: &Option<String>| {
+            let all = self.settings.iter();
+            all.filter(|it| it.profile == *profile).collect()
+        };
+        match &self.profile {
+            Some(_) => [of(&self.profile), of(&None)],
+            None => [Vec::new(), of(&None)],
+        }
+    }
+}
+
+/// A value as it would be typed.
+fn scalar(value: &DeValue<'_>) -> Option<String> {
+    match value {
+        DeValue::String(text) => Some(text.to_string()),
+        DeValue::Boolean(on) => Some(on.to_string()),
+        DeValue::Integer(number) => Some(number.to_string()),
+        // As written: `2.50` keeps its digits.
+        DeValue::Float(number) => Some(number.to_string()),
+        DeValue::Datetime(_) | DeValue::Array(_) | DeValue::Table(_) => None,
+    }
+}
+
+/// A mistake in this line of the file.
+fn at_line(path: &Path, line: usize, what: &str) -> Error {
+    Error::usage(format!("`{}`, line {line}: {what}", shown(path)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_kept_as_written_and_the_profile_comes_first() {
+        let text = "approve-max = 2.50\nrate = '50/s'\nvpn-check = true\n\
+                    map = ['ip=last_ip', 'name={first} {last}']\n\n\
+                    [profile.nightly]\nrate = '5/s'\nretries = 6\n";
+        let parse = |profile| SettingsFile::parse(Path::new("config.toml"), text, profile);
+        let file = parse(Some("nightly")).unwrap();
+        let words = |it: &Setting| format!("{} {} {}", it.line, it.key, it.values.join("|"));
+        let all: Vec<_> = file.levels().concat().into_iter().map(words).collect();
+        let expected = [
+            "7 rate 5/s",
+            "8 retries 6",
+            "1 approve-max 2.50",
+            "4 map ip=last_ip|name={first} {last}",
+            "2 rate 50/s",
+            "3 vpn-check true",
+        ];
+        assert_eq!(all, expected);
+        assert_eq!(parse(None).unwrap().levels().concat().len(), 4);
+        assert!(parse(Some("nihgtly")).is_err());
     }
 }
