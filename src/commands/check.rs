@@ -1,8 +1,8 @@
-//! `rescore check`: says what a run would do and cost. It is the first pass of a run without the second one: the same files,
-//! the same ledger, the same look-up of each row. Nothing is sent, and nothing is written.
+//! `rescore check`: what a run would do and cost. It is the first pass of a run without the second one: the same files, the same
+//! ledger, the same look-up of each row. Nothing is sent, and nothing is written.
 //!
-//! Its result has every number as programs get it, and the same in words. The reference documents every key. A value that is
-//! not known is null, never absent.
+//! Its result has every number as JSON, and the same in words. The reference documents every key. A missing value is null, never
+//! absent.
 
 use std::path::Path;
 
@@ -78,7 +78,7 @@ pub(crate) fn execute(config: &CheckConfig) -> Result<Exit> {
     } else {
         result.text()
     })?;
-    // On a terminal, both streams are read as one text.
+    // Last, as on a terminal both streams are one text.
     for warning in result.warnings() {
         warn(&printable(&warning));
     }
@@ -118,7 +118,7 @@ struct CheckResult {
     calls_left: Option<u64>,
     cost: Option<CallCost>,
     ledger: Option<CheckedLedger>,
-    /// Who would ask, if that is known.
+    /// Whose answers a run would ask for, if the user has named an account.
     #[serde(skip)]
     account: Option<Account>,
     /// Why the run would send nothing.
@@ -197,9 +197,10 @@ impl CheckResult {
         lines
     }
 
-    /// Each input, and which of its rows cannot be sent. Most have the columns of the one before, which are not repeated.
+    /// Each input, and which of its rows cannot be sent. Its columns are listed only if they differ from those of the input
+    /// before.
     fn inputs(&self) -> Vec<String> {
-        let (mut lines, mut shown, mut indent) = (Vec::new(), "", "");
+        let (mut lines, mut last_mapping, mut indent) = (Vec::new(), "", "");
         if self.count.files.len() > 1 {
             let files = counted(self.count.files.len() as u64, "file");
             let rows = counted(self.count.total.rows.read, "row");
@@ -208,9 +209,9 @@ impl CheckResult {
         }
         for file in &self.count.files {
             lines.push(format!("{indent}{}", line(file)));
-            if !file.mapping.is_empty() && file.mapping != shown {
+            if !file.mapping.is_empty() && file.mapping != last_mapping {
                 lines.push(format!("{indent}  {}", printable(&file.mapping)));
-                shown = &file.mapping;
+                last_mapping = &file.mapping;
             }
             for (reason, rows) in &file.unsendable {
                 let help = help(*reason).map(|options| format!("; may help: {options}"));
@@ -248,7 +249,7 @@ impl CheckResult {
     }
 }
 
-/// The options that may help rows that fail for this reason, where it is not the rows that have to be changed.
+/// The options that may help rows that fail for this reason, unless the rows themselves must change.
 const fn help(reason: Reason) -> Option<&'static str> {
     match reason {
         Reason::InvalidPhone => Some("`--phone-region`, `--invalid`"),

@@ -1,6 +1,6 @@
 //! The signals that end a command: SIGINT, SIGTERM and, on Linux, SIGHUP. SIGXFSZ must not end it: the write that causes it
-//! fails, as on a full disk. A command that makes no calls ends immediately: repeating it costs nothing, so nothing of it is
-//! kept. The other threads are not asked, as they may be waiting for a pipe that never delivers.
+//! fails, as on a full disk. A command that makes no calls ends immediately, and its partial files are removed: repeating it
+//! costs nothing. The other threads are not asked, as they may be waiting for a pipe that never delivers.
 //!
 //! A run ends in the same way before its first call. Once its rows run, the first signal stops it in order, and the second one
 //! ends it immediately, even while a disk or a pipe blocks everything else. SIGUSR1 asks a run how far it is, and stops nothing.
@@ -72,7 +72,7 @@ impl Signals {
 pub(crate) fn outlive_user_signal() {
     if let Ok(runtime) = runtime() {
         let _runtime = runtime.enter();
-        // It stays caught. Where that is not possible, a run says so when it starts to listen.
+        // It stays caught. If that is not possible, a run fails when it starts to listen.
         let _ = signal(SignalKind::user_defined1());
     }
 }
@@ -100,7 +100,7 @@ pub(super) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<
         .map_err(|e| Error::stopped("cannot start a thread").because(e))
 }
 
-/// Ends the process once everything that was said is on standard error.
+/// Ends the process once all messages are on standard error.
 pub(super) fn end_process(exit: Exit) -> ! {
     flush();
     #[allow(clippy::exit, reason = "a signal asks for exactly this")]
@@ -122,7 +122,7 @@ fn reacts_to_hang_up() -> bool {
 /// impatient person tries again.
 const SAME_REQUEST: Duration = Duration::from_secs(1);
 
-/// Leaves why a run could not start in its summary, its metrics and its log.
+/// Records why a run could not start, in its summary, its metrics and its log.
 pub(crate) type RecordFailure = Arc<dyn Fn(&Error) + Send + Sync>;
 
 /// A thread that listens for signals as long as the process lives.
@@ -135,9 +135,9 @@ struct RunPhase {
     is_run: bool,
     /// The partial files of another command.
     partial: Vec<PathBuf>,
-    /// Leaves why the run could not start where people look. `None` while these files may be another run's.
+    /// Records why the run could not start. `None` while these files may be another run's.
     record: Option<RecordFailure>,
-    /// `None` until rows run.
+    /// What a signal reaches; `None` until rows run.
     reach: Option<SignalReach>,
     /// All rows are done, and no signal came in time to stop the run.
     rows_are_done: bool,
@@ -166,7 +166,7 @@ impl StopSignals {
             ..RunPhase::default()
         };
         let phase = Arc::new(Mutex::new(phase));
-        let [heard, asked] = [&phase, &phase].map(Arc::clone);
+        let [stopped, asked] = [&phase, &phase].map(Arc::clone);
         let runtime = runtime()?;
         let mut signals = {
             let _runtime = runtime.enter();
@@ -180,7 +180,7 @@ impl StopSignals {
                 }
                 io::Result::Ok(())
             });
-            listen(&runtime, &mut signals, &heard);
+            listen(&runtime, &mut signals, &stopped);
         })?;
         Ok(Self(phase))
     }
@@ -190,7 +190,7 @@ impl StopSignals {
         lock(&self.0).partial.extend(partial);
     }
 
-    /// No other run writes to the output: until rows run, a signal is recorded as what kept the run from starting.
+    /// This run alone writes to the output: until rows run, a signal is recorded as what kept the run from starting.
     pub(crate) fn output_is_locked(&self, record: RecordFailure) {
         lock(&self.0).record = Some(record);
     }
@@ -200,12 +200,12 @@ impl StopSignals {
         lock(&self.0).reach = Some(reach);
     }
 
-    /// No more rows run, and the run stops for no signal any more. Unless it was `stopped`, all rows are done.
+    /// No more rows run, and no signal stops the run any more. Unless it was `stopped`, all rows are done.
     pub(crate) fn rows_ended(&self, stopped: bool) {
         lock(&self.0).rows_are_done = !stopped;
     }
 
-    /// The run is finished: a signal ends nothing any more.
+    /// The run is finished, and no signal ends it any more.
     pub(crate) fn run_is_over(&self) {
         lock(&self.0).is_over = true;
     }
@@ -233,7 +233,7 @@ fn listen(runtime: &Runtime, signals: &mut Signals, phase: &Mutex<RunPhase>) {
         if phase.rows_are_done {
             tell("rescore: all rows are done, finishing; another signal stops immediately");
         }
-        // It is not received when all rows are done.
+        // When all rows are done, nobody receives it.
         let _ = reach.stops.send(Stop {
             reason: first.into(),
             error: None,
@@ -264,7 +264,7 @@ fn listen(runtime: &Runtime, signals: &mut Signals, phase: &Mutex<RunPhase>) {
     }
 }
 
-/// Says how far the run is.
+/// Shows how far the run is.
 fn show_progress(phase: &RunPhase) {
     match &phase.reach {
         None if !phase.is_run => {}

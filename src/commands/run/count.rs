@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashSet};
 use foldhash::fast::RandomState;
 use serde::Serialize;
 
-use super::plan::{InputRows, PartState, ReadInput, ReadParts, RunPart};
+use super::plan::{InputRows, PartState, ReadInput, ReadPart, ReadParts};
 use crate::analysis::CountedRows;
 use crate::base::error::{Error, Result};
 use crate::base::money::Tariff;
@@ -35,7 +35,7 @@ use crate::verdict::{Reason, most_frequent};
 /// it repeats an earlier row.
 const MAX_DISTINCT_REQUESTS: usize = if cfg!(test) { 1_000 } else { 3_600_000 };
 
-/// How the rows of a run are counted.
+/// Counts the rows of a run.
 pub(crate) struct Counting<'a> {
     pub(crate) config: &'a CountConfig,
     /// How many of the first requests are to be shown.
@@ -133,7 +133,7 @@ impl Counting<'_> {
     /// It cannot be used, or not to its end. The ledger cannot be read.
     fn part(
         &mut self,
-        part: &mut RunPart<PartState<ReadInput>>,
+        part: &mut ReadPart,
         pass: &mut FirstPass,
         file: &mut CountedFile,
         is_whole: bool,
@@ -288,16 +288,16 @@ fn name_of(count: &FirstCount) -> String {
     }
 }
 
-/// The refusal of inputs with fewer rows than this, all together, or of one with fewer than this share of the output that it
+/// The refusal of inputs with fewer rows than this together, or of one input with fewer than this share of the output that it
 /// would replace.
 fn too_few(
     whole: &FirstCount,
     parts: &ReadParts,
     plan: Plan,
-    least: Option<Tolerance>,
+    min_rows: Option<Tolerance>,
 ) -> Option<Error> {
     let complete = "check that the export is complete, or lower `--min-rows`";
-    if let Some(Tolerance::Rows(least)) = least {
+    if let Some(Tolerance::Rows(least)) = min_rows {
         let rows = whole.total.rows.read;
         let has = if whole.files.len() == 1 {
             "has"
@@ -310,12 +310,12 @@ fn too_few(
     }
     for (part, file) in parts.all.iter().zip(&whole.files) {
         let rows = file.counts.rows.read;
-        let Some(output) = part.replaced().filter(|_| rows == 0 || least.is_some()) else {
+        let Some(output) = part.replaced().filter(|_| rows == 0 || min_rows.is_some()) else {
             continue;
         };
         let old = rows_of(&part.input.all_rows_of(output), plan);
         let of_output = format!("the {} in `{}`", count(old), shown(output));
-        let (why, hint) = match least {
+        let (why, hint) = match min_rows {
             Some(Tolerance::Percent(least)) => {
                 let may_lack = Tolerance::Percent(100.0 - least);
                 if may_lack.covers(old.saturating_sub(rows), old) {
@@ -326,7 +326,7 @@ fn too_few(
             _ if old == 0 => continue,
             _ => (
                 format!("and would replace {of_output}"),
-                "check that the export is complete; `--min-rows 0` says that it may be empty",
+                "check that the export is complete; `--min-rows 0` allows an empty one",
             ),
         };
         let rows = counted(rows, "row");
@@ -335,7 +335,7 @@ fn too_few(
     None
 }
 
-/// How many rows a file has that is read in this way; none if it cannot be read so.
+/// How many rows a file has if it is read in this way; 0 if it cannot be.
 fn rows_of(reading: &ReaderSettings, plan: Plan) -> u64 {
     let Ok((mut reader, _)) = open_users(reading, plan) else {
         return 0;
@@ -344,13 +344,13 @@ fn rows_of(reading: &ReaderSettings, plan: Plan) -> u64 {
     batches.map(|batch| batch.rows.len() as u64).sum()
 }
 
-/// Fails if the ledger knows none of the verdicts in an input, or in the output that it would replace, unless a run with this
+/// Fails if the ledger has none of the verdicts in an input, or in the output that it would replace, unless a run with this
 /// ledger wrote the file: then the answers were pruned since.
 ///
 /// # Errors
-/// Exit code 2: one of them has. Or the ledger cannot be read.
+/// Exit code 2: it has none. Or it cannot be read.
 fn refuse_unknown_verdicts(
-    part: &RunPart<PartState<ReadInput>>,
+    part: &ReadPart,
     plan: Plan,
     ledger: &mut OpenLedger,
     lookup: &mut Lookup,
@@ -377,7 +377,7 @@ fn refuse_unknown_verdicts(
     Ok(())
 }
 
-/// How many rows of a file have a verdict, if the ledger knows none of them; otherwise, or if the file cannot be read, 0.
+/// How many rows of a file have a verdict, if the ledger has none of them; otherwise, or if the file cannot be read, 0.
 fn unknown_verdicts(reading: &ReaderSettings, plan: Plan, lookup: &mut Lookup) -> Result<u64> {
     let Ok((mut reader, opened)) = open_users(reading, plan) else {
         return Ok(0);
@@ -465,7 +465,7 @@ pub(crate) struct FirstCount {
     /// Of these, calls for requests without any answer.
     #[serde(skip)]
     pub(super) new_calls: u64,
-    /// There may be fewer calls: the rows were too many to find all that repeat one.
+    /// There may be fewer calls: there were too many rows to find each that repeats an earlier one.
     pub(crate) calls_at_most: bool,
     pub(crate) ledger_answers_damaged: u64,
     pub(crate) ledger_answers_too_old: u64,
@@ -488,7 +488,7 @@ pub(crate) struct CountedFile {
     pub(crate) counts: PassCounts,
     /// Rows that cannot be sent.
     pub(crate) unsendable: BTreeMap<Reason, CountedRows>,
-    /// What is wrong with the cells of the first row in which they cannot be told apart.
+    /// Why the cells of a row cannot be told apart, for the first such row.
     #[serde(skip)]
     broken_cells: Option<Box<str>>,
     /// Odd values in the other rows.
@@ -564,7 +564,7 @@ pub(crate) fn calls_left(limits: &[CallLimit], facts: Option<&LedgerFacts>) -> O
     limits.iter().map(|limit| limit.left(&spending)).min()
 }
 
-/// Which ledger it is, and which run continues, where people should see it.
+/// What people should know of the ledger before the first call: that it is new, and that a run continues.
 pub(crate) fn ledger_notices(
     path: &str,
     facts: Option<&LedgerFacts>,
@@ -635,7 +635,7 @@ impl FirstCount {
         [calls].into_iter().chain(others).collect()
     }
 
-    /// What is odd about each input's rows, in words.
+    /// What is odd about the rows of each input, in words.
     pub(crate) fn oddities(&self) -> impl Iterator<Item = String> {
         self.files.iter().flat_map(|file| {
             let rows = &file.counts.rows;

@@ -114,8 +114,8 @@ fn tell_summary(summary: &RunSummary<'_>, file: Option<SummaryFile>, watch: &Wat
     }
 }
 
-/// Writes the page of `--report`: the rows as the writer saw them, and the run as its summary describes it. Only a finished
-/// run has one: a page about a part of the rows would be taken for the whole.
+/// Writes the page of `--report`, about the rows as the writer saw them and the run as its summary describes it. Only a finished
+/// run has a page: one about a part of the rows would be taken for the whole.
 fn finish_report(
     document: Document,
     tally: Option<Box<RowTally>>,
@@ -143,11 +143,11 @@ fn write_report(
     summary: &RunSummary<'_>,
     record: impl FnOnce(&[DurableFile]),
 ) -> Result<String> {
-    // Without its directory, which has no place in a page that is passed on.
+    // Without its directory, which does not belong in a page that is passed on.
     let about = summary.output.as_ref().unwrap_or(&summary.input);
     let name = about.path.as_deref().and_then(Path::file_name);
     let name = name.map_or("standard input".into(), |name| name.to_string_lossy());
-    // The summary's JSON is documented, and all that is known of the run is in it.
+    // The summary's JSON is documented, and has all about the run.
     let run = ReportedRun::parse(&one_line(summary))
         .map_err(|why| Error::internal(format!("cannot read the summary back: {why}")))?;
     let content = PageContent {
@@ -282,7 +282,7 @@ impl EndedParts {
         let name = selection.of(&input.file.input.shown());
         let resolved = if is_whole { rows.resolved } else { u64::MAX };
         self.warnings.extend(no_rows(&name, resolved));
-        // As in a directory where we may only add files.
+        // As in a directory to which rescore may only add files.
         self.warnings.extend(written.unsynced.map(|directory| {
             format!(
                 "`{}` cannot be synced: the files in it are complete, but a power cut now may undo their names",
@@ -317,12 +317,12 @@ fn without_output(input: &ReaderSettings, state: FileState) -> FileSummary {
     }
 }
 
-/// How long closing the ledger may take when a service manager waits: all that ends a run takes less than 30 s together.
+/// How long closing the ledger may take when a service manager waits: a run must end within 30 s.
 const TERMINATED_CLOSE: Duration = Duration::from_millis(1_500);
-/// How long it may take otherwise: a large log is merged into the database first. Ctrl-C stops it.
+/// How long it may take otherwise: a large log is merged into the database first. Ctrl-C ends the wait.
 const LEDGER_CLOSE: Duration = Duration::from_secs(60);
 
-/// What records how the run over this input is about to leave its files, if it has a ledger.
+/// Records in the ledger, if there is one, how the run over this input is about to leave its files.
 pub(super) fn recorder(
     ledger: Option<&RunningLedger>,
     input: Option<PathBuf>,
@@ -332,7 +332,7 @@ pub(super) fn recorder(
         let Some(record) = &record else {
             return;
         };
-        // They keep these names if another program has put a file at their path.
+        // A file keeps its partial name if another program has put a file at its path.
         let partial = |(path, state): &DurableFile| (partial_of(path), state.clone());
         let files: Vec<_> = files
             .iter()
@@ -343,7 +343,7 @@ pub(super) fn recorder(
     }
 }
 
-/// What ended the run early, with the way out. Without a ledger, and to a stream, the run is not remembered.
+/// What ended the run early, with what to do. A run without a ledger, or to a stream, is not remembered.
 pub(super) fn explain(error: Error, is_remembered: bool, counts: &Counts) -> Error {
     match counts.cancelled {
         Some(CancelReason::MaxCalls | CancelReason::MaxCost) => error.or_hint(if is_remembered {
@@ -368,11 +368,11 @@ pub(super) fn close(ledger: &RunningLedger, counts: &Counts) -> LedgerLeft {
     }
 }
 
-/// What to record of how a run has ended.
+/// How the run has ended, for the ledger.
 pub(super) fn run_end(counts: &Counts) -> RunEnd {
     let is_part = counts.state.input_end == Some(InputEnd::Part);
-    let unended = [counts.cancelled, counts.limited, counts.state.file_failed];
-    if is_part || unended.iter().any(Option::is_some) {
+    let unfinished = [counts.cancelled, counts.limited, counts.state.file_failed];
+    if is_part || unfinished.iter().any(Option::is_some) {
         return RunEnd::Stopped;
     }
     RunEnd::Finished {

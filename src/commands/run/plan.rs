@@ -68,6 +68,9 @@ pub(crate) enum PartState<R> {
 /// Parts whose inputs have been read up to their first rows.
 pub(crate) type ReadParts = RunParts<PartState<ReadInput>>;
 
+/// One of them.
+pub(super) type ReadPart = RunPart<PartState<ReadInput>>;
+
 /// An input that has been read up to its first rows.
 pub(crate) struct ReadInput {
     pub(super) opened: Opened,
@@ -257,7 +260,7 @@ impl RunParts<()> {
                 ),
             };
         };
-        // It cannot be known whether a stream has the rows that are there.
+        // A stream may lack rows that are there.
         let replace = match only.input.file.input {
             Input::Stdin if !overwrite => Replace::Partial,
             _ => Replace::Whole,
@@ -357,7 +360,7 @@ impl ReadInput {
 
 impl ReadParts {
     /// The rejects of a part, if it has any.
-    fn rejects(part: &RunPart<PartState<ReadInput>>) -> Option<&Path> {
+    fn rejects(part: &ReadPart) -> Option<&Path> {
         match &part.state {
             PartState::Run(input) => input.rejects.as_deref(),
             PartState::Finished { rejects } => rejects.as_deref(),
@@ -612,7 +615,7 @@ fn stand_in(config: &RunConfig) -> Result<(ClientSettings, Option<Sandbox>)> {
     Ok((settings, Some(stand_in)))
 }
 
-/// Opens the log, if the run keeps one, and logs the start of the run.
+/// Opens the log, if the run keeps one, and logs that the run starts.
 ///
 /// # Errors
 /// Exit code 2: it cannot be opened, or rescore did not write it.
@@ -652,8 +655,8 @@ fn text_of(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// An input that was opened, and which of its columns is which field.
-fn opened_input(part: &RunPart<PartState<ReadInput>>) -> Option<Value> {
+/// An input, and which of its columns is which field, for the log.
+fn opened_input(part: &ReadPart) -> Option<Value> {
     let opened = &part.to_run()?.opened;
     Some(json!({
         "path": part.input.file.input.path().map(text_of),
@@ -666,7 +669,7 @@ fn opened_input(part: &RunPart<PartState<ReadInput>>) -> Option<Value> {
 /// Descriptors besides those of connections: files, pipes, timers and name look-ups.
 const OTHER_DESCRIPTORS: usize = 48;
 
-/// Connections for each call. A call that waits for its connection takes another that is free sooner, and its own then stays
+/// Connections for each call. A call that waits for its connection takes another one that is free sooner, and its own stays
 /// idle. With 64 calls to a stand-in that answers within a millisecond there were 100 connections, with 512 there were 770.
 const CONNECTIONS_PER_CALL: usize = 2;
 

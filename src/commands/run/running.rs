@@ -48,7 +48,7 @@ const WINDOW_BYTES: usize = 64 * 1024 * 1024;
 /// How often to check whether to stop waiting for the writer.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// How long the writer gets after a stop, on top of the time that it had while calls finished. A program that has stopped
-/// reading our standard output must not keep a service manager waiting.
+/// reading from standard output must not keep a service manager waiting.
 const WRITER_PATIENCE: Duration = Duration::from_secs(2);
 /// Batches between the reader's thread and the dispatcher, and between the dispatcher and the writer's thread: one in work,
 /// one waiting.
@@ -402,8 +402,8 @@ fn open_part(
 /// The stages that the rows of a part pass through besides the engine.
 pub(super) struct RowStages {
     pub(super) reader: Reader,
-    /// An input that can be read no further stops the run; otherwise the rows that were read get their verdicts, and the run
-    /// continues with its next part.
+    /// Whether an input that can be read no further stops the run. Otherwise the rows that were read get their verdicts, and
+    /// the run continues with its next part.
     pub(super) stops_at_broken: bool,
     pub(super) lookup: SharedLookup,
     pub(super) writer: Writer,
@@ -446,7 +446,7 @@ pub(super) fn run_rows<S: Service>(
     });
     let mut error = stop.and_then(|stop| stop.error);
     let writer = wait_for(&writing, stops, events, &mut error);
-    // After a stop, a reader that waits for a silent pipe never ends.
+    // After a stop, a reader may wait for ever for a silent pipe.
     let broken = if is_stopping(events) {
         reading.recv_timeout(POLL_INTERVAL).unwrap_or_default()
     } else {
@@ -465,7 +465,7 @@ fn is_stopping(events: &Events) -> bool {
     events.with_counts(|stats| stats.cancelled.is_some())
 }
 
-/// Waits for the writer to end, but after a stop no longer than it may take.
+/// Waits for the writer to end; after a stop, only for the time that it may take.
 fn wait_for(
     writing: &Receiver<WriterEnd>,
     stops: &mut UnboundedReceiver<Stop>,
@@ -540,7 +540,7 @@ fn end_files(
     }
 }
 
-/// Why an input could be read no further, where that does not stop the run.
+/// Why an input could be read no further, if that does not stop the run.
 type ReaderEnd = Option<Error>;
 
 /// Reads until the input ends or the receiver is gone. The rows come first, and then how the input ended.
@@ -572,7 +572,7 @@ fn reader(
                 break;
             }
         }
-        // It is not waited for after a stop.
+        // After a stop, nobody waits for this thread.
         drop(lookup);
         let _ = ended.send(broken);
     };
@@ -583,7 +583,7 @@ fn reader(
 /// How the writer ended: itself, or the files that it left behind when it failed.
 type WriterEnd = std::result::Result<Writer, Written>;
 
-/// Writes until all senders are gone, then says how it ended.
+/// Writes until all senders are gone, then sends how it ended.
 fn writer(
     mut writer: Writer,
     mut rows: mpsc::Receiver<Write>,
@@ -622,7 +622,7 @@ fn writer(
     Ok(end)
 }
 
-/// The stop that a failed writer asks for: the reader of our standard output has gone, or writing failed.
+/// The stop that a failed writer asks for: the reader of standard output has gone, or writing failed.
 fn stop_of(error: WriteError) -> Stop {
     let (reason, error) = match error {
         WriteError::Closed => (CancelReason::OutputClosed, None),
