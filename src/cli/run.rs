@@ -59,12 +59,14 @@ pub(super) struct RunArgs {
 
     /// Keep paid answers in this file or postgresql:// database, and use those in it
     ///
-    /// If not given, it is yours: ~/.local/state/rescore/rescore.ledger, or as $STATE_DIRECTORY or $XDG_STATE_HOME say. No run with the same ledger pays again for what is in it.
+    /// The default is your own: ~/.local/state/rescore/rescore.ledger, or in $STATE_DIRECTORY or $XDG_STATE_HOME if one is set. No
+    /// run pays again for an answer that is in its ledger.
     #[arg(long, value_name = "FILE", env = "RESCORE_LEDGER", value_parser = values::file(), help_heading = LEDGER)]
     ledger: Option<PathBuf>,
     /// Ask again about rows whose answer is older than this, such as `30d`
     ///
-    /// With a range, such as `24d..30d`, each request has an age of its own in it, always the same, so that the answers of one night are asked again over six nights. Answers do not age by themselves.
+    /// With a range, such as `24d..30d`, each request has its own fixed age limit in it, so that the answers of one night are asked
+    /// for again over six nights. Without this option, answers never expire.
     #[arg(long, value_name = "TIME", value_parser = values::ages, help_heading = LEDGER)]
     max_age: Option<(Duration, Duration)>,
     /// Ask again about every row
@@ -72,7 +74,7 @@ pub(super) struct RunArgs {
     fresh: bool,
     /// Also retry failed rows that were or may have been billed
     ///
-    /// Other rows without a verdict are asked about again by any run. The results are put in their places.
+    /// Every run asks again about other rows without a verdict. The new verdicts replace the failures in the output.
     #[arg(long, conflicts_with_all = ["fresh", "max_age", "limit", "sample"], help_heading = LEDGER)]
     retry_failed: bool,
     /// Keep no answers: whatever stops the run, the next one pays again
@@ -101,22 +103,22 @@ pub(super) struct RunArgs {
     settings: SettingsArgs,
 }
 
-/// How the options of a run are used without files of several.
+/// The command line of a run with one input.
 const EXAMPLE: &str = "rescore run users.csv -o scored.csv";
 
 impl RunArgs {
     pub(super) fn into_config(self, given: &ArgMatches) -> Result<RunConfig> {
-        // First: what stands behind a part of an address that is not in quotes would be named as an input.
+        // First: the end of an address that is not in quotes would be taken for an input.
         let ledger = self.ledger(given)?;
         let (columns, mut captured) = self.columns.added()?;
         let policy = self.policy.of_answers(&mut captured)?;
         let files = self.files(&columns)?;
         let service = if self.sandbox {
             Self::refuse_address(given)?;
-            // Addresses and keys in variables are for other runs: a stand-in never gets the real key.
+            // Addresses and keys in variables are for other runs: the stand-in never gets the real key.
             ServiceConfig::Sandbox
         } else {
-            self.service.config()?
+            self.service.config(self.timeout)?
         };
         let rows_on_terminal = files.name().is_none() && std::io::stdout().is_terminal();
         Ok(RunConfig {
@@ -263,12 +265,12 @@ impl RunArgs {
                     .hint("leave one of them out"),
             );
         }
-        let is_of_service = self.ledger.is_some() && !is_typed(given, "--ledger");
+        let is_typed = is_typed(given, "--ledger");
         Ok(LedgerConfig {
             is_kept: !self.no_ledger,
             named: match &self.ledger {
                 // Made-up answers stay out of it.
-                Some(ledger) if self.sandbox && is_of_service => sandbox_beside(ledger),
+                Some(ledger) if self.sandbox && !is_typed => sandbox_beside(ledger),
                 Some(ledger) => Some(LedgerLocation::named(ledger)?),
                 None => None,
             },

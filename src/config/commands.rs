@@ -11,13 +11,12 @@ use super::values;
 use crate::base::error::{Error, Result};
 use crate::base::money::{Money, Tariff};
 use crate::base::numbers::Tolerance;
-use crate::base::secret::Secret;
 use crate::input;
 use crate::ledger::{CallLimit, LedgerLocation, Per, Reuse, default_file};
 use crate::observe::Style;
 use crate::pace::Rate;
 use crate::raw_json::Pointer;
-use crate::service::{Account, Endpoint, KeyFile, Plan, ServiceId};
+use crate::service::{Account, ClientSettings, Plan};
 use crate::verdict::{DecisionPolicy, Thresholds};
 
 /// What decides how rows are counted, for a run and for a check of it alike.
@@ -62,8 +61,8 @@ pub(crate) struct RunConfig {
     pub(crate) options: Value,
 }
 
-/// The most calls in flight where the user gives no number. Few services take more from one client, and each call takes
-/// some 60 KB. It is only a ceiling: the search for what a service can take starts far below.
+/// The most calls in flight if the user gives no number. Few services take more from one client, and each call takes some
+/// 60 KB. It is only a ceiling: the search for the number that the service accepts starts far below.
 pub(crate) const DEFAULT_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(512).expect("above 0");
 
 /// Requirements on the input, without which nothing is sent.
@@ -231,31 +230,19 @@ impl LedgerConfig {
 #[derive(Debug)]
 pub(crate) enum ServiceConfig {
     /// The service.
-    Real(Box<RealService>),
+    Real(Box<ClientSettings>),
     /// The built-in stand-in.
     Sandbox,
 }
 
-/// The service, and how it is reached.
-#[derive(Debug)]
-pub(crate) struct RealService {
-    /// Where requests go.
-    pub(crate) endpoint: Endpoint,
-    /// Where the API key is.
-    pub(crate) key: KeySource,
-    /// The calling application's identifier.
-    pub(crate) service_id: ServiceId,
-    /// A further certificate authority, or a server's certificate that signed itself, PEM.
-    pub(crate) ca_file: Option<PathBuf>,
-}
-
-/// Where the API key is.
-#[derive(Debug)]
-pub(crate) enum KeySource {
-    /// In a variable, which cannot change during the run.
-    Variable(Secret),
-    /// In a file that an option or systemd names.
-    File(KeyFile),
+impl ServiceConfig {
+    /// The service; `None` is the stand-in.
+    pub(crate) fn real(&self) -> Option<&ClientSettings> {
+        match self {
+            Self::Real(settings) => Some(settings),
+            Self::Sandbox => None,
+        }
+    }
 }
 
 /// When calls are made.

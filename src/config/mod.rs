@@ -9,6 +9,6 @@ pub(crate) mod values;
 
 pub(crate) use commands::{
     AdminConfig, AdminTask, BudgetConfig, CheckConfig, CountConfig, DEFAULT_CONCURRENCY,
-    DecideConfig, DecideOutput, DecideTask, EarlierFile, FilesConfig, InputLimits, KeySource,
-    LedgerConfig, PaceConfig, RealService, ReportConfig, RunConfig, ServiceConfig, WatchConfig,
+    DecideConfig, DecideOutput, DecideTask, EarlierFile, FilesConfig, InputLimits, LedgerConfig,
+    PaceConfig, ReportConfig, RunConfig, ServiceConfig, WatchConfig,
 };

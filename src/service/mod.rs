@@ -17,7 +17,7 @@ mod words;
 
 pub(crate) use answer::read_kept;
 pub use api_key::ApiKeys;
-pub(crate) use api_key::{KeyFile, check_key, quotes_in_variables, unusable_key};
+pub(crate) use api_key::{KeyFile, KeySource, check_key, quotes_in_variables, unusable_key};
 pub use classify::{Classified, classify};
 pub(crate) use classify::{Fault, Health};
 pub(crate) use client::{Client, ClientSettings};

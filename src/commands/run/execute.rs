@@ -14,7 +14,7 @@ use crate::base::error::{Error, Exit, Result};
 use crate::base::own_file::Readers;
 use crate::commands::signals::RecordFailure;
 use crate::commands::text::SummaryFile;
-use crate::config::{RunConfig, ServiceConfig, WatchConfig};
+use crate::config::{RunConfig, WatchConfig};
 use crate::observe::{DecisionRule, LogLine, RunIdentity, RunSummary, end_log, ended_by};
 use crate::telemetry::counts::Counts;
 
@@ -45,17 +45,14 @@ fn run(config: RunConfig, identity: RunIdentity, record: &RecordFailure) -> Resu
 
 /// The identity of the run that starts now, as far as it is known without its files.
 fn identity_of(config: &RunConfig) -> RunIdentity {
-    let (sandbox, endpoint) = match &config.service {
-        ServiceConfig::Real(service) => (false, Some(service.endpoint.to_string())),
-        ServiceConfig::Sandbox => (true, None),
-    };
+    let service = config.service.real();
     // The name of the output is the same every night.
     let job = config.count.files.name().and_then(Path::file_name);
     let job = job.map(|name| name.to_string_lossy().into_owned());
     RunIdentity {
         profile: config.profile.clone(),
-        sandbox,
-        endpoint,
+        sandbox: service.is_none(),
+        endpoint: service.map(|service| service.endpoint.to_string()),
         rule: DecisionRule::of(&config.policy, &config.count.captured),
         tariff: config.count.budget.price.clone(),
         options: config.options.clone(),

@@ -17,7 +17,7 @@ use crate::base::text::{printable, quoted, shown};
 use crate::commands::files::{LockWait, Targets, full_disk, is_newer, refuse_outdated};
 use crate::commands::inputs::{path_of, read_past};
 use crate::commands::text::SummaryFile;
-use crate::config::{PaceConfig, RunConfig, ServiceConfig};
+use crate::config::{PaceConfig, RunConfig};
 use crate::input::{Input, ReaderSettings};
 use crate::ledger::{
     KnownLimit, LedgerSettings, Lookup, OpenLedger, OutputState, Reuse, RunEnd, ServerWait,
@@ -398,10 +398,8 @@ impl Outputs<'_> {
     /// The refusal to replace the output of a finished run.
     fn finished(&self, file: &Path, failed: u64) -> Error {
         let reuse = self.config.count.ledger.reuse;
-        let paid = match self.config.service {
-            ServiceConfig::Sandbox => "scored",
-            ServiceConfig::Real(_) => "paid for",
-        };
+        let is_rehearsal = self.config.service.real().is_none();
+        let paid = if is_rehearsal { "scored" } else { "paid for" };
         let error = Error::usage(format!(
             "`{}` already exists: an earlier run finished it, and its rows are {paid}",
             file.display()

@@ -22,9 +22,7 @@ use crate::commands::files::{
 };
 use crate::commands::inputs::{find_inputs, name_of, open_users, path_of, refuse_stream};
 use crate::commands::signals::{RecordFailure, StopSignals};
-use crate::config::{
-    CountConfig, DEFAULT_CONCURRENCY, FilesConfig, KeySource, RunConfig, ServiceConfig,
-};
+use crate::config::{CountConfig, DEFAULT_CONCURRENCY, FilesConfig, RunConfig};
 use crate::input::{Input, Opened, Reader, ReaderSettings, refuse_missing};
 use crate::ledger::{
     LedgerAccount, LedgerLocation, LedgerSettings, OutputLock, ReadAnswer, Reuse, ServerWait,
@@ -36,8 +34,8 @@ use crate::raw_json::Pointer;
 use crate::sandbox::{Sandbox, SandboxPlan, SandboxSettings};
 use crate::selection::Selection;
 use crate::service::{
-    Account, ApiKeys, Client, ClientSettings, Endpoint, KeyFile, Plan, SANDBOX_ID, Service as _,
-    ServiceId, quotes_in_variables, read_kept,
+    Account, ApiKeys, Client, ClientSettings, Endpoint, KeyFile, KeySource, Plan, SANDBOX_ID,
+    Service as _, ServiceId, quotes_in_variables, read_kept,
 };
 
 /// The parts of a run, or of the run that a check is about. `S` is what is known of each.
@@ -139,19 +137,14 @@ impl<S> RunParts<S> {
     ) -> Result<RunParts<PartState<T>>> {
         let is_only = self.only().is_some();
         let mut all = Vec::with_capacity(self.all.len());
-        for RunPart {
-            input,
-            output,
-            state,
-        } in self.all
-        {
-            let state = match next(&input, output.as_deref(), state) {
+        for part in self.all {
+            let state = match next(&part.input, part.output.as_deref(), part.state) {
                 Err(error) if is_only => return Err(error),
                 next => next.unwrap_or_else(PartState::Unusable),
             };
             all.push(RunPart {
-                input,
-                output,
+                input: part.input,
+                output: part.output,
                 state,
             });
         }
@@ -416,7 +409,7 @@ impl ReadParts {
                 ("rejects", Self::rejects(part)),
                 ("changes", changes),
                 ("report", files.report.as_deref()),
-                ("API key file", client.key_file.as_ref().map(KeyFile::path)),
+                ("API key file", client.key.file().map(KeyFile::path)),
                 ("certificate authority", client.ca_file.as_deref()),
                 ("summary", watch.summary.as_deref()),
                 ("metrics", watch.metrics.as_deref()),
@@ -516,7 +509,8 @@ impl RunPlan {
         let (concurrency, few_files) = fit_fd_limit(&config);
         // Before anything is waited for: another run may last for hours, and the header or the key may never come.
         let signals = StopSignals::start(true)?;
-        let (client, stand_in) = answerer(&config)?;
+        let (client, stand_in) = client_settings(&config)?;
+        let key = client.key.read()?;
         let wait = LockWait::new(config.wait_lock, !config.watch.quiet);
         let count = &config.count;
         let found = RunParts::find(&count.files)?;
@@ -536,14 +530,14 @@ impl RunPlan {
         };
         let location = count.ledger.location(account.sandbox)?;
         parts.refuse_clashes(&config, &client, location.as_ref())?;
-        let readable_key = client.key_file.as_ref().and_then(KeyFile::warning);
+        let readable_key = client.key.file().and_then(KeyFile::warning);
         let identity = RunIdentity {
             mapping: parts.common_mapping(),
             endpoint: Some(client.endpoint.to_string()),
             ..identity
         };
         open_log(&config, &identity, &parts, location.as_ref(), concurrency)?;
-        let client = Client::new(client)?;
+        let client = Client::new(client, key)?;
         let ledger = location.map(|location| LedgerSettings {
             read: reads(&count.captured, client.keys()),
             longest_call: client.longest_call(),
@@ -571,31 +565,14 @@ impl RunPlan {
     }
 }
 
-/// How the service is reached, with its key; or how the built-in stand-in is, which is started.
+/// How the service is reached, or the built-in stand-in, which is started.
 ///
 /// # Errors
-/// Exit code 2: there is no usable key. Exit code 3: the stand-in cannot be started.
-fn answerer(config: &RunConfig) -> Result<(ClientSettings, Option<Sandbox>)> {
-    let service = match &config.service {
-        ServiceConfig::Real(service) => service,
-        ServiceConfig::Sandbox => return stand_in(config),
-    };
-    let (api_key, key_file) = match &service.key {
-        KeySource::Variable(key) => (key.clone(), None),
-        KeySource::File(file) => (file.read()?, Some(file.clone())),
-    };
-    let settings = ClientSettings {
-        endpoint: service.endpoint.clone(),
-        api_key,
-        key_file,
-        service_id: service.service_id.clone(),
-        timeout: config.timeout,
-        ca_file: service.ca_file.clone(),
-    };
-    Ok((settings, None))
-}
-
-fn stand_in(config: &RunConfig) -> Result<(ClientSettings, Option<Sandbox>)> {
+/// Exit code 3: the stand-in cannot be started.
+fn client_settings(config: &RunConfig) -> Result<(ClientSettings, Option<Sandbox>)> {
+    if let Some(settings) = config.service.real() {
+        return Ok((settings.clone(), None));
+    }
     let stand_in = Sandbox::start(SandboxSettings {
         plan: match config.count.plan {
             Plan::Paid { .. } => SandboxPlan::Paid,
@@ -606,8 +583,7 @@ fn stand_in(config: &RunConfig) -> Result<(ClientSettings, Option<Sandbox>)> {
     .map_err(|e| Error::stopped("cannot start the sandbox").because(e))?;
     let settings = ClientSettings {
         endpoint: Endpoint::new(&format!("http://{}", stand_in.address()), false)?,
-        api_key: Secret::new("sandbox"),
-        key_file: None,
+        key: KeySource::Variable(Secret::new("sandbox")),
         service_id: ServiceId::new(SANDBOX_ID)?,
         timeout: config.timeout,
         ca_file: None,
@@ -678,9 +654,10 @@ fn fit_fd_limit(config: &RunConfig) -> (NonZeroUsize, Option<String>) {
     let asked = config.pace.concurrency;
     let concurrency = asked.unwrap_or(DEFAULT_CONCURRENCY);
     // The stand-in lives in this process and holds the other end of every connection.
-    let ends = match config.service {
-        ServiceConfig::Sandbox => 2,
-        ServiceConfig::Real(_) => 1,
+    let ends = if config.service.real().is_none() {
+        2
+    } else {
+        1
     };
     let needed = concurrency.get() * CONNECTIONS_PER_CALL * ends + OTHER_DESCRIPTORS;
     let Some(limit) = raise(needed).filter(|limit| *limit < needed) else {
