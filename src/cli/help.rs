@@ -114,9 +114,9 @@ pub(super) fn man_page(command: Command) -> String {
 
 /// Options and commands of other programs, a line for each meaning: what people type, and after the colon what rescore has
 /// instead. An option that pays again says so.
-const MEANT: &str = include_str!("guesses.txt");
+const MEANINGS: &str = include_str!("guesses.txt");
 
-/// Replaces clap's suggestions for arguments that it refuses by our own.
+/// Replaces clap's suggestions for arguments that it refuses by those of this file.
 pub(super) fn with_meaning(mut error: Error, commands: &Command, typed: &[OsString]) -> Error {
     let wrong = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.clone()),
@@ -164,7 +164,7 @@ pub(super) fn with_meaning(mut error: Error, commands: &Command, typed: &[OsStri
     error
 }
 
-/// The command line that was meant when a file stands in the place of a command.
+/// The command line that was meant when a file stands where a command should.
 fn run_of(file: &str, typed: &[OsString]) -> String {
     let words = typed.iter().skip(1).map(Path::new).map(as_typed);
     let words = words.collect::<Vec<_>>();
@@ -194,8 +194,8 @@ pub(super) fn option<'a>(
 }
 
 /// The suggestion for an unknown command among the subcommands of this one.
-fn command(wrong: &str, known: &Command) -> String {
-    let names: Vec<_> = known.get_subcommands().map(Command::get_name).collect();
+fn command(wrong: &str, group: &Command) -> String {
+    let names: Vec<_> = group.get_subcommands().map(Command::get_name).collect();
     if let Some(meaning) = meaning(wrong) {
         return meaning.to_owned();
     }
@@ -207,18 +207,18 @@ fn command(wrong: &str, known: &Command) -> String {
 
 /// What rescore has instead of this option or command of other programs.
 fn meaning(typed: &str) -> Option<&'static str> {
-    let mut all = MEANT.lines().filter_map(|line| line.split_once(": "));
+    let mut all = MEANINGS.lines().filter_map(|line| line.split_once(": "));
     let meant = all.find(|(words, _)| words.split(' ').any(|word| word == typed));
     meant.map(|(_, meaning)| meaning)
 }
 
 /// The name that was probably meant.
-pub(super) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub(super) fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     /// How alike it must be, unless one letter is wrong. Below this, suggestions are noise.
-    const ALIKE: f64 = 0.75;
-    let like = |known: &str| strsim::normalized_damerau_levenshtein(name, known);
-    let nearest = known.max_by(|a, b| like(a).total_cmp(&like(b)))?;
-    let is_alike = like(nearest) >= ALIKE || strsim::damerau_levenshtein(name, nearest) == 1;
+    const MIN_LIKENESS: f64 = 0.75;
+    let like = |other: &str| strsim::normalized_damerau_levenshtein(name, other);
+    let nearest = names.max_by(|a, b| like(a).total_cmp(&like(b)))?;
+    let is_alike = like(nearest) >= MIN_LIKENESS || strsim::damerau_levenshtein(name, nearest) == 1;
     is_alike.then_some(nearest)
 }
 
@@ -253,7 +253,7 @@ mod tests {
     #[test]
     fn each_line_has_a_meaning_and_no_word_is_in_two() {
         let mut known = HashSet::new();
-        for line in MEANT.lines() {
+        for line in MEANINGS.lines() {
             let (words, meaning) = line.split_once(": ").unwrap();
             assert!(meaning.contains('`') || meaning.contains("again"), "{line}");
             for word in words.split(' ') {

@@ -25,11 +25,11 @@ use crate::ledger::without_secrets;
 use crate::verdict::Decision;
 
 /// Options that cannot be in the file: they say which file it is, or ask for help.
-const NEVER: [&str; 4] = ["config", "profile", "help", "help-all"];
+const NOT_IN_FILE: [&str; 4] = ["config", "profile", "help", "help-all"];
 
 /// Options that say which files are written. `run` has the same names, and no other command may replace its paid output, so
 /// `decide` and `report` take them only from the command line.
-const WRITTEN: [&str; 4] = ["output", "changes", "overwrite", "summary"];
+const OUTPUT_OPTIONS: [&str; 4] = ["output", "changes", "overwrite", "summary"];
 
 /// Reads a settings file: its text, or `None` if there is none.
 pub(crate) type ReadText<'a> = &'a dyn Fn(&Path) -> io::Result<Option<String>>;
@@ -75,7 +75,7 @@ pub(super) fn find(
 ) -> Result<Option<SettingsFile>> {
     let named = given.get_one::<PathBuf>("config");
     let profile = given.get_one::<String>("profile").map(String::as_str);
-    let path = named.cloned().or_else(usual);
+    let path = named.cloned().or_else(default_path);
     let text = path.as_deref().map(|path| {
         read(path).map_err(|cause| {
             Error::usage(format!("cannot read the settings in `{}`", shown(path)))
@@ -99,8 +99,8 @@ pub(super) fn find(
     }
 }
 
-/// The usual place. Never the working directory: another person may have put a file there that sends the key to their host.
-fn usual() -> Option<PathBuf> {
+/// The default path. Never the working directory: another person may have put a file there that sends the key to their host.
+fn default_path() -> Option<PathBuf> {
     let absolute = |variable| {
         let path = PathBuf::from(std::env::var_os(variable)?);
         path.is_absolute().then_some(path)
@@ -116,7 +116,7 @@ fn refuse_unknown_settings(commands: &Command, file: &SettingsFile) -> Result<()
         .flat_map(Command::get_arguments)
         .filter_map(Arg::get_long)
         .collect();
-    known.retain(|long| !NEVER.contains(long));
+    known.retain(|long| !NOT_IN_FILE.contains(long));
     let mut all = file.settings.iter();
     let Some(setting) = all.find(|setting| !known.contains(&&*setting.key)) else {
         return Ok(());
@@ -159,13 +159,14 @@ struct OptionOrigin {
     /// The option, such as `--rate`.
     option: String,
     values: Vec<String>,
-    place: String,
+    /// Such as a variable, or a line of the file.
+    source: String,
 }
 
 /// The file's settings as arguments of this command, and the origins of all values that were not typed. An option on the command
 /// line or in the environment overrides the same setting of the file and every setting that conflicts with it; a profile
 /// overrides the rest of the file.
-pub(super) fn elsewhere(
+pub(super) fn not_typed(
     command: &Command,
     given: &ArgMatches,
     file: Option<&SettingsFile>,
@@ -182,7 +183,7 @@ pub(super) fn elsewhere(
                 origins.push(OptionOrigin {
                     option: format!("--{}", arg.get_long().unwrap_or(id)),
                     values: values.map(|it| it.to_string_lossy().into()).collect(),
-                    place: format!("the variable `{variable}`"),
+                    source: format!("the variable `{variable}`"),
                 });
             }
             Some(_) => {}
@@ -190,7 +191,7 @@ pub(super) fn elsewhere(
         stronger.push(arg);
     }
     let only_typed = match command.get_name() {
-        "decide" | "report" => &WRITTEN[..],
+        "decide" | "report" => &OUTPUT_OPTIONS[..],
         // In the file it is the column of a report.
         "stats" => &["by"],
         _ => &[],
@@ -225,7 +226,7 @@ pub(super) fn elsewhere(
             origins.push(OptionOrigin {
                 option: format!("--{key}"),
                 values: values.clone(),
-                place: format!("`{path}`, line {line}"),
+                source: format!("`{path}`, line {line}"),
             });
         }
         stronger.extend(chosen);
@@ -253,15 +254,15 @@ impl Origins {
         let is_named =
             move |it: &&OptionOrigin| has_option(&it.option) || it.values.iter().any(has_value);
         let named = self.0.iter().filter(is_named);
-        named.map(|OptionOrigin { option, place, .. }| format!("`{option}` comes from {place}"))
+        named.map(|OptionOrigin { option, source, .. }| format!("`{option}` comes from {source}"))
     }
 
     /// The same for an error of clap.
     pub(super) fn explain_arguments(&self, mut error: clap::Error) -> clap::Error {
         let message = error.render().to_string();
-        let places: Vec<_> = self.of_named_in(&message).map(Into::into).collect();
-        if !places.is_empty() {
-            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(places));
+        let origins: Vec<_> = self.of_named_in(&message).map(Into::into).collect();
+        if !origins.is_empty() {
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(origins));
         }
         error
     }
@@ -272,10 +273,10 @@ impl Origins {
         self.of_named_in(&message).fold(error, Error::detail)
     }
 
-    fn place_of(&self, long: &str) -> &str {
+    fn source_of(&self, long: &str) -> &str {
         let mut origins = self.0.iter();
         let found = origins.find(|it| it.option.trim_start_matches('-') == long);
-        found.map_or("default", |it| it.place.as_str())
+        found.map_or("default", |it| it.source.as_str())
     }
 }
 
@@ -288,13 +289,17 @@ pub(super) fn text(
     origins: &Origins,
 ) -> String {
     /// The comments stand in one column behind settings up to this width.
-    const MOST_ALIGNED: usize = 48;
+    const COMMENT_COLUMN: usize = 48;
     let file = file.map_or("none".to_owned(), |file| shown(&file.path));
     let mut text = format!("# Settings file: {}\n", printable(&file));
     for (arg, long) in options_of(run) {
         if let Some(value) = value(arg, matches, without_secrets) {
             let line = format!("{long} = {value}");
-            let _ = writeln!(text, "{line:MOST_ALIGNED$}  # {}", origins.place_of(long));
+            let _ = writeln!(
+                text,
+                "{line:COMMENT_COLUMN$}  # {}",
+                origins.source_of(long)
+            );
         }
     }
     let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
@@ -313,7 +318,7 @@ fn options_of(run: &Command) -> impl Iterator<Item = (&Arg, &str)> {
     let named = run
         .get_arguments()
         .filter_map(|arg| Some((arg, arg.get_long()?)));
-    named.filter(|(_, long)| !NEVER.contains(long))
+    named.filter(|(_, long)| !NOT_IN_FILE.contains(long))
 }
 
 /// The options of `rescore run` that were given in any way, by name, for the run's summary. Secrets and values of a field or
@@ -326,26 +331,26 @@ pub(super) fn given(run: &Command, matches: &ArgMatches) -> Value {
     let all = all.filter_map(|(arg, long)| {
         let names = arg.get_value_names().unwrap_or_default();
         let is_value = names.iter().any(|name| name.contains("=VALUE"));
-        let shown = |value: &str| match value.split_once('=') {
+        let redacted = |value: &str| match value.split_once('=') {
             Some((field, values)) if is_value && !values.split(',').all(is_decision) => {
                 format!("{field}=…")
             }
             _ => without_secrets(value),
         };
-        Some((long.to_owned(), value(arg, matches, shown)?))
+        Some((long.to_owned(), value(arg, matches, redacted)?))
     });
     Value::Object(all.collect())
 }
 
-/// The value as JSON, which is TOML as well; `None` if the option has none. `shown` leaves out what must not be seen.
-fn value(arg: &Arg, matches: &ArgMatches, shown: impl Fn(&str) -> String) -> Option<Value> {
+/// The value as JSON, which is TOML as well; `None` if the option has none. `redacted` leaves out secrets and values of people.
+fn value(arg: &Arg, matches: &ArgMatches, redacted: impl Fn(&str) -> String) -> Option<Value> {
     let id = arg.get_id().as_str();
     if matches!(arg.get_action(), ArgAction::SetTrue) {
         return matches.get_flag(id).then_some(Value::Bool(true));
     }
     let values = matches
         .get_raw(id)?
-        .map(|value| shown(&value.to_string_lossy()));
+        .map(|value| redacted(&value.to_string_lossy()));
     match (arg.get_action(), values.collect::<Vec<_>>()) {
         (ArgAction::Append, all) if !all.is_empty() => Some(all.into()),
         // An empty value, such as no prefix, is the default.

@@ -1,8 +1,8 @@
 //! `rescore check`: what a run would do and cost. It is the first pass of a run without the second one: the same files, the same
 //! ledger, the same look-up of each row. Nothing is sent, and nothing is written.
 //!
-//! Its result has every number as JSON, and the same in words. The reference documents every key. A missing value is null, never
-//! absent.
+//! Its result has every number as JSON, and the same in words. The reference documents every key. A value that is not known is
+//! null, never absent.
 
 use std::path::Path;
 
@@ -31,9 +31,8 @@ use crate::verdict::Reason;
 pub(crate) fn execute(config: &CheckConfig) -> Result<Exit> {
     let (count, account) = (&config.count, config.account.as_ref());
     let found = RunParts::find(&count.files)?;
-    let location = count
-        .ledger
-        .location(account.is_some_and(|account| account.sandbox))?;
+    let is_rehearsal = account.is_some_and(|account| account.sandbox);
+    let location = count.ledger.location(is_rehearsal)?;
     // Its thread lives as long as the process; there are no files to remove.
     drop(StopSignals::start(false)?);
     let mut inputs = found.all.iter().map(|part| &part.input);
