@@ -70,8 +70,8 @@ pub(crate) const DEFAULT_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(512).expe
 pub(crate) struct InputLimits {
     /// Send nothing if the input has fewer rows than this, or than this share of the output that is replaced
     ///
-    /// For an export that may be empty or cut off. Without it, an input without rows replaces no output that has rows; `0` says
-    /// that it may. All rows are counted before the first call, so the input must be a file.
+    /// For an export that may be empty or cut off. Without it, an input without rows replaces no output that has rows; `0` allows
+    /// that. All rows are counted before the first call, so the input must be a file.
     #[arg(long, value_name = "N|N%", value_parser = values::tolerance)]
     pub(crate) min_rows: Option<Tolerance>,
     /// Send nothing if more rows than this, or than this share of the rows, cannot be sent
