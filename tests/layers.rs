@@ -37,10 +37,10 @@ const OWNERS: [(&str, &str); 20] = [
     ("ring", "ledger/key.rs"),
     ("rlibphonenumber", "fields/phone.rs"),
     ("rusqlite", "ledger/"),
-    ("rustls", "ledger/postgres.rs service/"),
-    ("tokio_postgres", "ledger/location.rs ledger/postgres.rs"),
-    ("toml", "cli/settings_file.rs"),
-    ("zstd", "input/source.rs output/file.rs"),
+    ("rustls", "ledger/postgres_server.rs service/"),
+    ("tokio_postgres", "ledger/postgres ledger/server_url.rs"),
+    ("toml", "cli/settings.rs"),
+    ("zstd", "input/source.rs output/encoder.rs"),
 ];
 
 /// What no file may have except those whose names start like this, and why.

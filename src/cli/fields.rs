@@ -120,17 +120,17 @@ pub(super) struct ColumnArgs {
 }
 
 impl ColumnArgs {
-    /// The columns that we write, and where those of `--column` come from.
+    /// The columns that are added, and where those of `--column` come from.
     ///
     /// # Errors
     /// Two columns would have the same name.
     pub(super) fn added(&self) -> Result<(AddedColumns, Vec<Pointer>)> {
         let captured = self.column.iter().map(|(name, _)| name.as_str());
         let columns = AddedColumns::new(&self.prefix, captured, self.reason_column.as_deref());
-        let mut seen = HashSet::new();
+        let mut names = HashSet::new();
         if let Some(name) = columns
             .iter()
-            .find(|name| !seen.insert(name.to_lowercase()))
+            .find(|name| !names.insert(name.to_lowercase()))
         {
             let name = quoted(name);
             return Err(
@@ -194,12 +194,12 @@ pub(super) struct PolicyArgs {
     block_levels: Vec<String>,
 }
 
-/// Adds the level at this place to the fields that are captured, unless it is there, and returns its index.
+/// Adds the level that this pointer leads to to the captured fields, unless it is among them, and returns its index.
 ///
 /// # Errors
-/// The place is not a JSON pointer.
-pub(super) fn capture(place: &str, captured: &mut Vec<Pointer>) -> Result<usize> {
-    let pointer = Pointer::parse(place)
+/// It is not a JSON pointer.
+pub(super) fn capture(level: &str, captured: &mut Vec<Pointer>) -> Result<usize> {
+    let pointer = Pointer::parse(level)
         .map_err(|wrong| Error::usage(format!("`--decide-by level`: {wrong}")))?;
     let there = captured.iter().position(|field| *field == pointer);
     Ok(there.unwrap_or_else(|| {
@@ -212,28 +212,28 @@ impl PolicyArgs {
     /// The policy for answers. The level is added to the fields that are captured, unless it is among them.
     ///
     /// # Errors
-    /// As for [`Self::policy`], or the place of the level is not a JSON pointer.
+    /// As for [`Self::policy`], or the level is not a JSON pointer.
     pub(super) fn of_answers(&self, captured: &mut Vec<Pointer>) -> Result<DecisionPolicy> {
         let mut policy = self.policy("/summary/risk_level")?;
-        if let (DecisionPolicy::Level { field, .. }, Some(place)) = (&mut policy, self.level()) {
-            *field = capture(place, captured)?;
+        if let (DecisionPolicy::Level { field, .. }, Some(level)) = (&mut policy, self.level()) {
+            *field = capture(level, captured)?;
         }
         Ok(policy)
     }
 
-    /// The place of the level that decides, if one does.
+    /// The level that decides, if one does: a JSON pointer, or the name of a column.
     pub(super) fn level(&self) -> Option<&str> {
         match &self.decide_by {
             DecideBy::Score => None,
-            DecideBy::Level(place) => Some(place),
+            DecideBy::Level(level) => Some(level),
         }
     }
 
-    /// How decisions are made; `place` is what a level's place looks like.
+    /// How decisions are made; `example` is a level, for a hint.
     ///
     /// # Errors
     /// The first threshold is above the second, a level is listed twice, or levels are given for scores.
-    pub(super) fn policy(&self, place: &str) -> Result<DecisionPolicy> {
+    pub(super) fn policy(&self, example: &str) -> Result<DecisionPolicy> {
         let levels = self.levels()?;
         match (&self.decide_by, levels.is_empty()) {
             (DecideBy::Score, true) => self.thresholds.thresholds().map(DecisionPolicy::Score),
@@ -242,7 +242,7 @@ impl PolicyArgs {
                 "levels have no effect when decisions are made by the score",
             )
             .hint(format!(
-                "add `--decide-by level={place}`, with the place of the level"
+                "add `--decide-by level={example}`, with the place of the level"
             ))),
             (DecideBy::Level(_), true) => Err(Error::usage(
                 "`--decide-by level` needs the levels of each decision",

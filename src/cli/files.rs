@@ -66,7 +66,7 @@ impl FormatArgs {
     }
 }
 
-/// The source that was named: `-` or nothing is standard input, unless that is a terminal, where no user file is typed by hand.
+/// The input that was named: `-` or nothing is standard input, unless that is a terminal, where nobody types a file of users.
 ///
 /// # Errors
 /// Nothing was named, and nothing is piped in.
@@ -79,7 +79,7 @@ pub(super) fn source(named: Option<&Path>, example: &str) -> Result<Input> {
     }
 }
 
-/// Fails if rows would fill the terminal because no option says where they go; `-o -` is for those who want that.
+/// Fails if rows would fill the terminal because no option names an output; `-o -` allows it.
 pub(super) fn refuse_terminal(output: Option<&Path>, command: &str) -> Result<()> {
     if output.is_none() && std::io::stdout().is_terminal() {
         return Err(

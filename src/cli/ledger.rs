@@ -30,7 +30,7 @@ pub(super) enum LedgerCommand {
     },
     /// Show what is in a ledger, and what was spent
     Stats {
-        /// The ledger; yours if not given
+        /// The ledger [default: your own]
         #[arg(env = "RESCORE_LEDGER")]
         ledger: Option<PathBuf>,
         /// Show what was spent by month or by day, in UTC
@@ -51,7 +51,7 @@ pub(super) enum LedgerCommand {
     },
     /// Remove old answers
     Prune {
-        /// The ledger; yours if not given
+        /// The ledger [default: your own]
         #[arg(env = "RESCORE_LEDGER")]
         ledger: Option<PathBuf>,
         /// Remove answers that are older than this, such as `400d`
@@ -81,7 +81,7 @@ pub(super) struct ForgetArgs {
     /// Also if there are more than a hundred answers about them, or more than one in a hundred of the ledger's
     #[arg(long)]
     yes: bool,
-    /// The ledger; yours if not given
+    /// The ledger [default: your own]
     #[arg(long, value_name = "FILE", env = "RESCORE_LEDGER", value_parser = values::file())]
     ledger: Option<PathBuf>,
     #[command(flatten)]

@@ -5,7 +5,6 @@
 
 mod fields;
 mod files;
-mod guesses;
 mod help;
 mod ledger;
 mod parse;
@@ -14,6 +13,5 @@ mod sandbox;
 mod scored;
 mod service;
 mod settings;
-mod settings_file;
 
 pub(crate) use parse::{Command, ParseFailure, asks_for_json, parse};

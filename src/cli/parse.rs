@@ -9,7 +9,7 @@ use clap::builder::Resettable;
 use clap::{Arg, ArgAction, ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use super::settings::{self, Origins, ReadText};
-use super::{guesses, help, ledger, run, sandbox, scored};
+use super::{help, ledger, run, sandbox, scored};
 use crate::base::error::Error;
 use crate::config::values::one_of;
 use crate::config::{AdminConfig, CheckConfig, DecideConfig, ReportConfig, RunConfig};
@@ -119,13 +119,13 @@ pub(crate) fn parse(
 ) -> Result<(Command, Origins), ParseFailure> {
     let commands = command();
     let matches = commands.clone().try_get_matches_from(arguments);
-    let matches = matches.map_err(|error| guesses::with_meaning(error, &commands, arguments))?;
+    let matches = matches.map_err(|error| help::with_meaning(error, &commands, arguments))?;
     let (name, given) = matches.subcommand().unwrap_or(("", &matches));
     let found = commands.find_subcommand(name);
     // The commands of a ledger have a name of two words, with an option between them.
     let last = given.subcommand_name().unwrap_or(name);
-    let place = arguments.iter().skip(1).position(|word| word == last);
-    let words = 2 + place.unwrap_or_default();
+    let position = arguments.iter().skip(1).position(|word| word == last);
+    let words = 2 + position.unwrap_or_default();
     let (found, given) = match given.subcommand() {
         Some((second, given)) => (found.and_then(|it| it.find_subcommand(second)), given),
         None => (found, given),
@@ -140,7 +140,7 @@ pub(crate) fn parse(
     let file = settings::find(&commands, given, read)?;
     // All arguments with the settings of the file, behind the words that name the program and the command.
     let parsed = |command, arguments: &[OsString], given| {
-        let (set, origins) = settings::elsewhere(command, given, file.as_ref());
+        let (set, origins) = settings::not_typed(command, given, file.as_ref());
         let (names, typed) = arguments
             .split_at_checked(words)
             .unwrap_or((arguments, &[]));
@@ -182,7 +182,7 @@ fn config(
         Subcommands::Report(arguments) => Command::Report(arguments.into_config()?.into()),
         Subcommands::Sandbox(arguments) => Command::Sandbox(arguments.into_settings()?),
         Subcommands::Ledger { command, json } => Command::Ledger(command.into_config(json)?),
-        // It has been carried out, as it takes settings.
+        // `parse` has carried it out, with the settings.
         Subcommands::Config(_) => Command::Print(String::new()),
         Subcommands::Completions { shell } => {
             Command::Print(help::completions(shell, commands.clone()))

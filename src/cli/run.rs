@@ -10,18 +10,19 @@ use serde_json::Value;
 
 use super::fields::{ColumnArgs, FieldArgs, PolicyArgs, capture};
 use super::files::{FILES, FormatArgs, SelectionArgs, refuse_terminal, source};
-use super::guesses::{as_typed, output_for};
+use super::help::{as_typed, output_for};
 use super::service::ServiceArgs;
 use super::settings::{SettingsArgs, is_typed};
 use crate::base::error::{Error, Result};
 use crate::base::numbers::Tolerance;
 use crate::config::{
-    BudgetConfig, CheckConfig, FilesConfig, InputLimits, LedgerConfig, PaceConfig, RunConfig,
-    ServiceConfig, WatchConfig, values,
+    BudgetConfig, CheckConfig, CountConfig, FilesConfig, InputLimits, LedgerConfig, PaceConfig,
+    RunConfig, ServiceConfig, WatchConfig, values,
 };
 use crate::input::{Input, ReaderSettings};
 use crate::layout::AddedColumns;
 use crate::ledger::{LedgerLocation, Reuse, sandbox_beside};
+use crate::raw_json::Pointer;
 use crate::service::Account;
 
 const PACE: &str = "Pace and limits";
@@ -58,12 +59,14 @@ pub(super) struct RunArgs {
 
     /// Keep paid answers in this file or postgresql:// database, and use those in it
     ///
-    /// If not given, it is yours: ~/.local/state/rescore/rescore.ledger, or as $STATE_DIRECTORY or $XDG_STATE_HOME say. No run with the same ledger pays again for what is in it.
+    /// The default is your own: ~/.local/state/rescore/rescore.ledger, or in $STATE_DIRECTORY or $XDG_STATE_HOME if one is set. No
+    /// run pays again for an answer that is in its ledger.
     #[arg(long, value_name = "FILE", env = "RESCORE_LEDGER", value_parser = values::file(), help_heading = LEDGER)]
     ledger: Option<PathBuf>,
     /// Ask again about rows whose answer is older than this, such as `30d`
     ///
-    /// With a range, such as `24d..30d`, each request has an age of its own in it, always the same, so that the answers of one night are asked again over six nights. Answers do not age by themselves.
+    /// With a range, such as `24d..30d`, each request has its own fixed age limit in it, so that the answers of one night are asked
+    /// for again over six nights. Without this option, answers never expire.
     #[arg(long, value_name = "TIME", value_parser = values::ages, help_heading = LEDGER)]
     max_age: Option<(Duration, Duration)>,
     /// Ask again about every row
@@ -71,7 +74,7 @@ pub(super) struct RunArgs {
     fresh: bool,
     /// Also retry failed rows that were or may have been billed
     ///
-    /// Other rows without a verdict are asked about again by any run. The results are put in their places.
+    /// Every run asks again about other rows without a verdict. The new verdicts replace the failures in the output.
     #[arg(long, conflicts_with_all = ["fresh", "max_age", "limit", "sample"], help_heading = LEDGER)]
     retry_failed: bool,
     /// Keep no answers: whatever stops the run, the next one pays again
@@ -100,43 +103,58 @@ pub(super) struct RunArgs {
     settings: SettingsArgs,
 }
 
-/// How the options of a run are used without files of several.
+/// The command line of a run with one input.
 const EXAMPLE: &str = "rescore run users.csv -o scored.csv";
 
 impl RunArgs {
     pub(super) fn into_config(self, given: &ArgMatches) -> Result<RunConfig> {
-        // First: what stands behind a part of an address that is not in quotes would be named as an input.
+        // First: the end of an address that is not in quotes would be taken for an input.
         let ledger = self.ledger(given)?;
         let (columns, mut captured) = self.columns.added()?;
         let policy = self.policy.of_answers(&mut captured)?;
         let files = self.files(&columns)?;
         let service = if self.sandbox {
             Self::refuse_address(given)?;
-            // Addresses and keys in variables are for other runs: a stand-in never gets the real key.
+            // Addresses and keys in variables are for other runs: the stand-in never gets the real key.
             ServiceConfig::Sandbox
         } else {
-            self.service.config()?
+            self.service.config(self.timeout)?
         };
         let rows_on_terminal = files.name().is_none() && std::io::stdout().is_terminal();
         Ok(RunConfig {
-            limits: self.limits,
+            count: self.count(files, ledger, captured)?,
             service,
             timeout: self.timeout,
-            plan: self.service.plan()?,
             pace: self.pace,
-            call_limits: self.budget.call_limits(&ledger)?,
-            ledger,
             policy,
-            captured: captured.into(),
             wait_lock: self.wait_lock,
             watch: WatchConfig {
                 style: self.watch.style.chosen(rows_on_terminal),
                 ..self.watch
             },
-            budget: self.budget,
             profile: self.settings.profile,
             options: Value::Null,
+        })
+    }
+
+    /// What decides how rows are counted.
+    ///
+    /// # Errors
+    /// A flag of the paid plan with the free one, or a budget without what it needs.
+    fn count(
+        &self,
+        files: FilesConfig,
+        ledger: LedgerConfig,
+        captured: Vec<Pointer>,
+    ) -> Result<CountConfig> {
+        Ok(CountConfig {
             files,
+            limits: self.limits,
+            plan: self.service.plan()?,
+            call_limits: self.budget.call_limits(&ledger)?,
+            ledger,
+            captured: captured.into(),
+            budget: self.budget.clone(),
         })
     }
 
@@ -162,12 +180,17 @@ impl RunArgs {
     fn files(&self, columns: &AddedColumns) -> Result<FilesConfig> {
         let inputs = self.inputs()?.into_iter();
         let inputs = inputs.map(|input| self.input(input, columns.clone()));
-        let output = self.files.output.as_ref();
         Ok(FilesConfig {
             inputs: inputs.collect::<Result<_>>()?,
-            output: output.filter(|path| *path != Path::new("-")).cloned(),
+            output: self.output().cloned(),
             ..self.files.clone()
         })
+    }
+
+    /// The output; `None` for standard output.
+    fn output(&self) -> Option<&PathBuf> {
+        let output = self.files.output.as_ref();
+        output.filter(|path| *path != Path::new("-"))
     }
 
     /// The input of a run with one output, or all those of a run with a directory of outputs.
@@ -242,12 +265,12 @@ impl RunArgs {
                     .hint("leave one of them out"),
             );
         }
-        let is_of_service = self.ledger.is_some() && !is_typed(given, "--ledger");
+        let is_typed = is_typed(given, "--ledger");
         Ok(LedgerConfig {
             is_kept: !self.no_ledger,
             named: match &self.ledger {
                 // Made-up answers stay out of it.
-                Some(ledger) if self.sandbox && is_of_service => sandbox_beside(ledger),
+                Some(ledger) if self.sandbox && !is_typed => sandbox_beside(ledger),
                 Some(ledger) => Some(LedgerLocation::named(ledger)?),
                 None => None,
             },
@@ -271,7 +294,7 @@ pub(super) struct CheckArgs {
     json: bool,
     /// Also print the first N requests exactly as they would be sent, without the key
     #[arg(long, value_name = "N", default_value = "0", hide_default_value = true)]
-    show: u64,
+    show: usize,
 }
 
 impl CheckArgs {
@@ -299,23 +322,17 @@ impl CheckArgs {
         } else {
             run.service.account()?
         };
+        let files = FilesConfig {
+            inputs,
+            rejects: None,
+            output: run.output().cloned(),
+            changes: None,
+            report: None,
+            ..run.files.clone()
+        };
         Ok(CheckConfig {
-            files: FilesConfig {
-                inputs,
-                rejects: None,
-                output: run.files.output.filter(|path| path != Path::new("-")),
-                changes: None,
-                report: None,
-                ..run.files
-            },
-            limits: run.limits,
-            plan: run.service.plan()?,
-            call_limits: run.budget.call_limits(&ledger)?,
-            ledger,
+            count: run.count(files, ledger, captured)?,
             account,
-            captured: captured.into(),
-            tariff: run.budget.price,
-            keep_going: run.budget.keep_going,
             json: self.json,
             show: self.show,
         })

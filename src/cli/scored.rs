@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::fields::{PolicyArgs, ThresholdArgs};
 use super::files::{FILES, FormatArgs, refuse_terminal, source};
-use super::guesses::{as_typed, output_for};
+use super::help::{as_typed, output_for};
 use super::settings::SettingsArgs;
 use crate::base::error::{Error, Result};
 use crate::config::{DecideConfig, DecideOutput, DecideTask, EarlierFile, ReportConfig, values};
@@ -47,7 +47,7 @@ impl ScoredArgs {
 
 const WHAT_IF: &str = "What other thresholds would do";
 /// Options that only make sense if rows are written.
-const OF_ROWS: [&str; 4] = ["output", "changes", "overwrite", "summary"];
+const ROW_OPTIONS: [&str; 4] = ["output", "changes", "overwrite", "summary"];
 
 #[derive(Debug, Args)]
 pub(super) struct DecideArgs {
@@ -57,11 +57,11 @@ pub(super) struct DecideArgs {
     output: DecideOutput,
 
     /// Write no rows: print how many each pair of thresholds would approve, review and block
-    #[arg(long, conflicts_with_all = OF_ROWS, help_heading = WHAT_IF)]
+    #[arg(long, conflicts_with_all = ROW_OPTIONS, help_heading = WHAT_IF)]
     what_if: bool,
     /// Print all pairs of thresholds, as one JSON object
     // Together with one of these, `--what-if` would not be required.
-    #[arg(long, requires = "what_if", conflicts_with_all = OF_ROWS, help_heading = WHAT_IF)]
+    #[arg(long, requires = "what_if", conflicts_with_all = ROW_OPTIONS, help_heading = WHAT_IF)]
     json: bool,
 
     #[command(flatten)]
@@ -133,7 +133,7 @@ pub(super) struct ReportArgs {
 }
 
 /// More columns than a page should have; each takes up to 4 MB of memory.
-const MOST_COLUMNS: usize = 8;
+const MAX_BY_COLUMNS: usize = 8;
 
 impl ReportArgs {
     pub(super) fn into_config(self) -> Result<ReportConfig> {
@@ -143,9 +143,9 @@ impl ReportArgs {
         let input = as_typed(self.scored.path());
         let command = format!("rescore report {input} -o report.html");
         refuse_terminal(self.output.as_deref(), &command)?;
-        if self.by.len() > MOST_COLUMNS {
+        if self.by.len() > MAX_BY_COLUMNS {
             return Err(Error::usage(format!(
-                "`--by` was given {} times, and {MOST_COLUMNS} are allowed",
+                "`--by` was given {} times, and {MAX_BY_COLUMNS} are allowed",
                 self.by.len()
             )));
         }

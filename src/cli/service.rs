@@ -4,13 +4,15 @@
 //! The key's file is not read here: `service` knows what a key may look like, and reads its file again during a run.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
 use crate::base::error::{Error, Result};
-use crate::config::{KeySource, RealService, ServiceConfig};
+use crate::config::ServiceConfig;
 use crate::service::{
-    Account, Endpoint, KeyFile, Plan, ServiceId, check_key, check_proxies, unusable_key,
+    Account, ClientSettings, Endpoint, KeyFile, KeySource, Plan, ServiceId, check_key,
+    check_proxies, unusable_key,
 };
 
 /// Their heading in the help.
@@ -101,7 +103,7 @@ impl ServiceArgs {
         id.filter(|id| !id.trim().is_empty())
     }
 
-    /// Names everything that is missing in one error, not piece by piece.
+    /// Names everything that is missing in one error.
     fn missing(&self, key: bool) -> Error {
         let (flag, variable, base) = self.address();
         let (address, id) = (format!("{flag} URL"), self.service_id());
@@ -148,7 +150,7 @@ impl ServiceArgs {
     ///
     /// # Errors
     /// Something is missing or not valid.
-    pub(super) fn config(&self) -> Result<ServiceConfig> {
+    pub(super) fn config(&self, timeout: Duration) -> Result<ServiceConfig> {
         let key = find_key(self.api_key_file.as_deref())?;
         let has_key = key.is_some();
         let (Some((endpoint, service_id)), Some(key)) = (self.endpoint(self.allow_http)?, key)
@@ -158,10 +160,11 @@ impl ServiceArgs {
                 .hint("`--sandbox` uses a built-in stand-in, which needs no address, id or key"));
         };
         check_proxies(&endpoint, std::env::var_os)?;
-        Ok(ServiceConfig::Real(Box::new(RealService {
+        Ok(ServiceConfig::Real(Box::new(ClientSettings {
             endpoint,
             key,
             service_id,
+            timeout,
             ca_file: self.ca_file.clone(),
         })))
     }
@@ -184,7 +187,7 @@ impl ServiceArgs {
     }
 }
 
-/// Where the key is, if anything names a place.
+/// Where the key is, if an option, a variable or systemd names it.
 ///
 /// # Errors
 /// Exit code 2: the variable holds no usable key.
@@ -193,9 +196,9 @@ fn find_key(file: Option<&Path>) -> Result<Option<KeySource>> {
         return Ok(Some(KeySource::File(KeyFile::new(file))));
     }
     if let Some(key) = std::env::var_os(KEY_VARIABLE).filter(|key| !key.is_empty()) {
-        let place = format!("in `{KEY_VARIABLE}`");
-        let key = key.into_string().map_err(|_| unusable_key(&place))?;
-        return Ok(Some(KeySource::Variable(check_key(&key, &place)?)));
+        let origin = format!("in `{KEY_VARIABLE}`");
+        let key = key.into_string().map_err(|_| unusable_key(&origin))?;
+        return Ok(Some(KeySource::Variable(check_key(&key, &origin)?)));
     }
     let directory = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
     Ok(directory.map(|directory| KeySource::File(KeyFile::new(&directory.join(CREDENTIAL)))))

@@ -1,8 +1,8 @@
-//! `rescore check`: says what a run would do and cost. It is the first pass of a run without the second one: the same files,
-//! the same ledger, the same look-up of each row. Nothing is sent, and nothing is written.
+//! `rescore check`: what a run would do and cost. It is the first pass of a run without the second one: the same files, the same
+//! ledger, the same look-up of each row. Nothing is sent, and nothing is written.
 //!
-//! Its result has every number as programs get it, and the same in words. The reference documents every key. A value that is
-//! not known is null, never absent.
+//! Its result has every number as JSON, and the same in words. The reference documents every key. A value that is not known is
+//! null, never absent.
 
 use std::path::Path;
 
@@ -10,17 +10,16 @@ use serde::Serialize;
 
 use super::inputs::{no_rows, none_chosen, refuse_stream};
 use super::run::{
-    CountedFile, Counting, Files, FirstCount, PartState, count as first_count, ledger_notices,
-    look_up_in, paid_in,
+    CountedFile, Counting, FirstCount, PartState, RunParts, calls_left, ledger_notices, paid_in,
 };
 use super::signals::StopSignals;
 use super::text::print;
 use crate::base::error::{Error, Exit, Result};
 use crate::base::money::{Money, Tariff};
 use crate::base::private_file::directory_of;
-use crate::base::text::{display, printable};
-use crate::config::CheckConfig;
-use crate::ledger::{LedgerFacts, LedgerSettings, Lookup, Spending, preview};
+use crate::base::text::printable;
+use crate::config::{CheckConfig, LedgerConfig};
+use crate::ledger::{LedgerFacts, LedgerSettings, Lookup, preview};
 use crate::observe::{count, counted, named, one_line, only_of_others, tell_error, warn};
 use crate::service::Account;
 use crate::verdict::Reason;
@@ -30,34 +29,30 @@ use crate::verdict::Reason;
 /// # Errors
 /// Exit code 2: the input or the ledger cannot be used. Exit code 3: standard output cannot be written.
 pub(crate) fn execute(config: &CheckConfig) -> Result<Exit> {
-    let mut files = Files::find(config.files.clone(), config.ledger.reuse)?;
-    let account = config.account.as_ref();
-    let settings = files.ledger_settings(&config.ledger, account, &config.captured)?;
+    let (count, account) = (&config.count, config.account.as_ref());
+    let found = RunParts::find(&count.files)?;
+    let is_rehearsal = account.is_some_and(|account| account.sandbox);
+    let location = count.ledger.location(is_rehearsal)?;
     // Its thread lives as long as the process; there are no files to remove.
     drop(StopSignals::start(false)?);
-    let mut inputs = files.parts.iter().map(|part| &part.input);
-    let stream = inputs.find_map(|input| refuse_stream(config.limits, input).err());
-    let ledger = look_at(settings.as_ref(), config)?;
+    let mut inputs = found.all.iter().map(|part| &part.input);
+    let stream = inputs.find_map(|input| refuse_stream(count.limits, input).err());
+    let settings = location.map(|location| found.ledger_settings(count, location, account));
+    let ledger = settings.map(|settings| look_at(&settings, &count.ledger));
+    let (ledger, lookup) = ledger.transpose()?.unzip();
     let facts = ledger.as_ref().and_then(|ledger| ledger.facts.as_ref());
-    let counting = Counting {
-        plan: config.plan,
-        keep_going: config.keep_going,
+    let mut counting = Counting {
+        config: count,
         show: config.show,
-        lookup: &|| match &settings {
-            Some(settings) if facts.is_some() => look_up_in(settings),
-            _ => Ok(Lookup::without_ledger()),
-        },
+        lookup: &mut lookup.unwrap_or_else(Lookup::without_ledger),
     };
-    files.read(config.plan)?;
-    let is_first = facts.is_none_or(LedgerFacts::is_new);
-    let (count, fits) = first_count(&mut files, &counting, config.limits, is_first)?;
-    for part in &files.parts {
+    let mut parts = found.read(count)?;
+    let (count, fits) = counting.count(&mut parts, facts)?;
+    for part in &parts.all {
         if let PartState::Unusable(error) = &part.state {
             tell_error(error);
         }
     }
-    let spending = facts.map_or_else(Spending::default, |facts| facts.run.spending.clone());
-    let limits = config.call_limits.iter();
     let exit = match count.total.rows.unsendable {
         _ if count.files.iter().any(|file| file.error.is_some()) => Exit::Usage,
         0 => Exit::Complete,
@@ -67,8 +62,8 @@ pub(crate) fn execute(config: &CheckConfig) -> Result<Exit> {
         r#type: "check",
         version: 1,
         exit_code: exit.code(),
-        calls_left: limits.map(|limit| limit.left(&spending)).min(),
-        cost: config.tariff.clone().map(|tariff| CallCost {
+        calls_left: calls_left(&config.count.call_limits, facts),
+        cost: config.count.budget.price.clone().map(|tariff| CallCost {
             expected: tariff.price.of(count.calls),
             tariff,
         }),
@@ -82,35 +77,32 @@ pub(crate) fn execute(config: &CheckConfig) -> Result<Exit> {
     } else {
         result.text()
     })?;
-    // On a terminal, both streams are read as one text.
+    // Last, as on a terminal both streams are one text.
     for warning in result.warnings() {
         warn(&printable(&warning));
     }
     Ok(exit)
 }
 
-/// The ledger that a run would use, if it keeps one.
+/// The ledger that a run would use, and look-ups in it.
 ///
 /// # Errors
 /// Exit code 2: it cannot be used.
-fn look_at(
-    settings: Option<&LedgerSettings>,
-    config: &CheckConfig,
-) -> Result<Option<CheckedLedger>> {
-    let Some(settings) = settings else {
-        return Ok(None);
-    };
+fn look_at(settings: &LedgerSettings, config: &LedgerConfig) -> Result<(CheckedLedger, Lookup)> {
     // The user's first run makes the directory of the ledger.
     let is_missing = |file: &Path| !directory_of(file).exists();
-    let is_made = config.ledger.named.is_none() && settings.location.file().is_some_and(is_missing);
+    let is_made = config.named.is_none() && settings.location.file().is_some_and(is_missing);
     let found = if is_made { None } else { preview(settings)? };
-    let facts = found.map(|(_, facts)| facts);
-    let endpoint = facts.as_ref().and_then(|facts| facts.endpoint.clone());
-    Ok(Some(CheckedLedger {
-        path: display(settings.location.path()),
+    let (lookup, facts) = found.unzip();
+    let endpoint = facts
+        .as_ref()
+        .and_then(|facts: &LedgerFacts| facts.endpoint.clone());
+    let ledger = CheckedLedger {
+        path: settings.location.to_display(),
         endpoint,
         facts,
-    }))
+    };
+    Ok((ledger, lookup.unwrap_or_else(Lookup::without_ledger)))
 }
 
 /// The result of a check.
@@ -125,7 +117,7 @@ struct CheckResult {
     calls_left: Option<u64>,
     cost: Option<CallCost>,
     ledger: Option<CheckedLedger>,
-    /// Who would ask, if that is known.
+    /// Whose answers a run would ask for, if the user has named an account.
     #[serde(skip)]
     account: Option<Account>,
     /// Why the run would send nothing.
@@ -159,7 +151,7 @@ fn line(file: &CountedFile) -> String {
     let facts = [
         file.finished.then(|| "finished".to_owned()),
         is_read.then(|| counted(rows.read, "row")),
-        file.part.clone(),
+        file.selection.clone(),
         (rows.unsendable > 0).then(|| format!("{} cannot be sent", count(rows.unsendable))),
         file.error.is_some().then(|| "cannot be used".to_owned()),
     ];
@@ -179,7 +171,7 @@ impl CheckResult {
             paid = paid_in(path, is_sandbox);
         }
         let tariff = self.cost.as_ref().map(|cost| &cost.tariff);
-        let parts = self.count.parts(&paid, tariff, self.calls_left);
+        let parts = self.count.in_words(&paid, tariff, self.calls_left);
         lines.push(parts.join("\n  "));
         lines.extend(self.requests());
         lines.join("\n")
@@ -204,9 +196,10 @@ impl CheckResult {
         lines
     }
 
-    /// Each input, and which of its rows cannot be sent. Most have the columns of the one before, which are not repeated.
+    /// Each input, and which of its rows cannot be sent. Its columns are listed only if they differ from those of the input
+    /// before.
     fn inputs(&self) -> Vec<String> {
-        let (mut lines, mut shown, mut indent) = (Vec::new(), "", "");
+        let (mut lines, mut last_mapping, mut indent) = (Vec::new(), "", "");
         if self.count.files.len() > 1 {
             let files = counted(self.count.files.len() as u64, "file");
             let rows = counted(self.count.total.rows.read, "row");
@@ -215,9 +208,9 @@ impl CheckResult {
         }
         for file in &self.count.files {
             lines.push(format!("{indent}{}", line(file)));
-            if !file.mapping.is_empty() && file.mapping != shown {
+            if !file.mapping.is_empty() && file.mapping != last_mapping {
                 lines.push(format!("{indent}  {}", printable(&file.mapping)));
-                shown = &file.mapping;
+                last_mapping = &file.mapping;
             }
             for (reason, rows) in &file.unsendable {
                 let help = help(*reason).map(|options| format!("; may help: {options}"));
@@ -255,7 +248,7 @@ impl CheckResult {
     }
 }
 
-/// The options that may help rows that fail for this reason, where it is not the rows that have to be changed.
+/// The options that may help rows that fail for this reason, unless the rows themselves must change.
 const fn help(reason: Reason) -> Option<&'static str> {
     match reason {
         Reason::InvalidPhone => Some("`--phone-region`, `--invalid`"),

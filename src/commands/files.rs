@@ -1,6 +1,6 @@
-//! The files of one command: the format that their names say, the default name for the rejects, that no two of them would
-//! overwrite each other, the directory of several outputs, and who may read what is written; and waiting for one that another
-//! process holds. What is in the files is not known here.
+//! The files of one command: whether their names fit their format, the default name of the rejects, that no two of them
+//! overwrite each other, the directory of several outputs, and who may read what is written; and waiting for a file that another
+//! process holds. What is in the files does not matter here.
 
 use std::cell::OnceCell;
 use std::fs;
@@ -21,12 +21,12 @@ use crate::observe::tell;
 use crate::output::{Document, OutputFile, PARTIAL, RowFiles, Target, is_same_file, partial_of};
 
 /// Endings of files that are not made of lines.
-const NO_LINES: [&str; 16] = [
+const NOT_OF_LINES: [&str; 16] = [
     "xlsx", "xlsm", "xlsb", "xls", "ods", "numbers", "parquet", "avro", "arrow", "feather", "orc",
     "pdf", "zip", "7z", "bz2", "xz",
 ];
 
-/// Fails when the name of a file for rows says another format than they have: programs go by the name.
+/// Fails when the name of a file for rows stands for another format than they have: programs trust the name.
 pub(crate) fn check_name(flag: &str, path: &Path, format: Format) -> Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let (unpacked, _) = Compression::split_name(&name);
@@ -42,7 +42,7 @@ pub(crate) fn check_name(flag: &str, path: &Path, format: Format) -> Result<()> 
                 ..
             }
         ),
-        (end, _) => !NO_LINES.contains(&end),
+        (end, _) => !NOT_OF_LINES.contains(&end),
     };
     if fits {
         return Ok(());
@@ -59,14 +59,18 @@ pub(crate) fn check_name(flag: &str, path: &Path, format: Format) -> Result<()> 
 /// Where the rejects of an output go if no option says so: `scored.csv.gz` has them in `scored.rejects.csv`.
 ///
 /// # Errors
-/// Exit code 2: something other than a file has that name. It was not asked for, so it is not followed to wherever it leads.
+/// Exit code 2: something other than a file has that name. Nobody asked for this name, so a link there is not followed.
 pub(crate) fn rejects_beside(output: &Path, extension: &str) -> Result<PathBuf> {
     let name = output.file_name().unwrap_or_default().to_string_lossy();
     let (name, _) = Compression::split_name(&name);
-    let known = ["csv", "tsv", "jsonl", "ndjson", "txt"];
-    let is_known = |end: &str| known.iter().any(|known| end.eq_ignore_ascii_case(known));
+    let endings = ["csv", "tsv", "jsonl", "ndjson", "txt"];
+    let is_ending = |end: &str| {
+        endings
+            .iter()
+            .any(|ending| end.eq_ignore_ascii_case(ending))
+    };
     let stem = match name.rsplit_once('.') {
-        Some((stem, end)) if is_known(end) => stem,
+        Some((stem, end)) if is_ending(end) => stem,
         _ => name,
     };
     let path = output.with_file_name(format!("{stem}.rejects.{extension}"));
@@ -75,7 +79,7 @@ pub(crate) fn rejects_beside(output: &Path, extension: &str) -> Result<PathBuf> 
             "cannot write the rejects to `{}`: it is not a regular file",
             path.display()
         ))
-        .hint("choose another place with `--rejects FILE`"));
+        .hint("name another file with `--rejects FILE`"));
     }
     Ok(path)
 }
@@ -103,7 +107,7 @@ pub(crate) fn refuse_clashes(input: &Input, files: &[NamedFile<'_>]) -> Result<(
             continue;
         };
         let error = Error::usage(message).hint("give another name");
-        // The failure must not be left under that name.
+        // The failure must not be recorded under that name.
         let watched = |(what, _): &(&str, &Path)| matches!(*what, "summary" | "metrics");
         let named = [(*what, *path)].into_iter().chain(other.copied());
         let mut named = named.filter(watched);
@@ -172,7 +176,7 @@ pub(crate) fn is_newer(file: &Path, other: &Path) -> bool {
     modified(file) > modified(other)
 }
 
-/// Fails if a finished output is not that of its input: if the input was modified since, or is known to be another one.
+/// Fails if a finished output is not that of its input: if the input was modified since, or is another one.
 ///
 /// # Errors
 /// Exit code 2: it is not.
@@ -214,7 +218,7 @@ fn all_rejects(output: &Path) -> impl Iterator<Item = PathBuf> {
     extensions.filter_map(|extension| rejects_beside(output, extension).ok())
 }
 
-/// Where an output and the files beside it go. Each is a new file, or replaces one.
+/// Where the rows of a part go: its output and the files beside it. Each is a new file, or replaces one.
 #[derive(Default)]
 pub(crate) struct Targets {
     /// `None` is standard output.
@@ -274,7 +278,7 @@ impl Targets {
     }
 }
 
-/// An error of a command; where a disk is full, with which disk that is.
+/// An error of a command, which names the disk if one is full.
 pub(crate) fn full_disk(error: Error) -> Error {
     if error.comes_from(ErrorKind::FileTooLarge) {
         return error.hint("raise the file size limit (`ulimit -f`)");
@@ -295,18 +299,18 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// How long a command waits for all locks together.
 pub(crate) struct LockWait {
     longest: Option<Duration>,
-    /// Whether it says that it waits.
-    says: bool,
+    /// Whether it tells people that it waits.
+    tells: bool,
     /// When it started to wait, if it had to.
     since: OnceCell<Instant>,
 }
 
 impl LockWait {
     /// Waits up to `longest`, or not at all.
-    pub(crate) const fn new(longest: Option<Duration>, says: bool) -> Self {
+    pub(crate) const fn new(longest: Option<Duration>, tells: bool) -> Self {
         Self {
             longest,
-            says,
+            tells,
             since: OnceCell::new(),
         }
     }
@@ -325,7 +329,7 @@ impl LockWait {
                 return Err(busy.hint("`--wait-lock 10m` waits until it has ended"));
             };
             let since = self.since.get_or_init(|| {
-                if self.says {
+                if self.tells {
                     let (busy, longest) = (printable(busy.message()), time(longest));
                     tell(&format!("rescore: {busy}: waiting up to {longest}"));
                 }

@@ -1,5 +1,5 @@
-//! The inputs of a command: which files a name stands for, how one is opened, and whether all of them are as the user says
-//! that they must be (`--min-rows`, `--max-invalid`). What becomes of their rows is not known here.
+//! The inputs of a command: which files a name stands for, how one is opened, and what an earlier run wrote in it. What becomes of
+//! their rows does not matter here.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -25,7 +25,7 @@ use crate::service::{self, Plan};
 use crate::verdict::{Decision, Score, Thresholds};
 
 /// Characters that make a name a pattern.
-const PATTERN: [char; 3] = ['*', '?', '['];
+const PATTERN_CHARACTERS: [char; 3] = ['*', '?', '['];
 /// A shell matches names by these rules.
 const SHELL_RULES: MatchOptions = MatchOptions {
     case_sensitive: true,
@@ -33,7 +33,7 @@ const SHELL_RULES: MatchOptions = MatchOptions {
     require_literal_leading_dot: true,
 };
 /// Batches that are read ahead: one in work, one ready.
-const BATCHES: usize = 2;
+const BATCHES_AHEAD: usize = 2;
 
 /// Finds the inputs, in the order of their names. A name that no file has may be a pattern.
 ///
@@ -80,11 +80,13 @@ pub(super) fn name_of(input: &ReaderSettings) -> &OsStr {
 
 /// The name as a pattern, if it looks like one and no file has it.
 fn pattern(path: &Path) -> Option<&str> {
-    let text = path.to_str().filter(|text| text.contains(PATTERN))?;
+    let text = path
+        .to_str()
+        .filter(|text| text.contains(PATTERN_CHARACTERS))?;
     path.symlink_metadata().is_err().then_some(text)
 }
 
-/// The files that a pattern matches. A folder beside them was not named by anybody.
+/// The files that a pattern matches. Folders are left out: nobody has named them.
 fn matches(pattern: &str) -> Result<Vec<PathBuf>> {
     let cannot = || Error::usage(format!("cannot expand `{}`", display(Path::new(pattern))));
     let found = glob_with(pattern, SHELL_RULES).map_err(|e| cannot().because(e))?;
@@ -116,7 +118,7 @@ pub(super) fn open_users(input: &ReaderSettings, plan: Plan) -> Result<(Reader, 
     Reader::open(input.clone(), Compose::new(compose))
 }
 
-/// Opens a file that an earlier run wrote, with these columns besides ours.
+/// Opens a file that an earlier run wrote, with these columns besides those of the verdict.
 ///
 /// # Errors
 /// Exit code 2: it cannot be read, or is not a scored file with these columns.
@@ -154,17 +156,17 @@ pub(super) fn read_past(
     Ok((past, name))
 }
 
-/// The value of one of the columns that are asked for in a scored file; empty in a row that cannot be read.
-pub(super) fn asked<'a>(row: &'a Row, layout: &Layout, place: usize) -> Cow<'a, str> {
+/// The value of one of the columns that are asked for in a scored file, by its index; empty in a row that cannot be read.
+pub(super) fn asked<'a>(row: &'a Row, layout: &Layout, index: usize) -> Cow<'a, str> {
     let span = match &row.state {
-        RowState::Scored(asked) => asked.get(place).copied(),
+        RowState::Scored(asked) => asked.get(index).copied(),
         _ => None,
     };
     layout.value(row.raw.slice(span.unwrap_or_default()))
 }
 
-/// The score and the decision of a row in a scored file. A value that is not one counts as none, as do all of a row that cannot
-/// be read.
+/// The score and the decision of a row in a scored file. A value that is neither counts as none, as does every value of a row
+/// that cannot be read.
 pub(super) fn verdict_of(row: &Row, layout: &Layout) -> (Option<Score>, Option<Decision>) {
     match row.state {
         RowState::Scored(_) => earlier_verdict(&row.raw, layout),
@@ -184,19 +186,19 @@ pub(super) fn warn_if_empty(name: &str, rows: u64) {
     }
 }
 
-/// The warning that `--only` chooses no row at all. A single one of several files may well have none.
+/// The warning that `--only` chooses no row at all. One of several files may well have none.
 pub(super) fn none_chosen(rows: u64, passed: u64) -> Option<String> {
     let warning = || format!("`--only` chooses none of the {}", counted(rows, "row"));
     (rows > 0 && rows == passed).then(warning)
 }
 
-/// Reads on a thread, for the commands that make no calls, until the file ends or the receiver is gone. The channel closes
-/// after the last rows, or after an error.
+/// Reads on a thread, where no calls are made, until the file ends or the receiver is gone. The channel closes after the last
+/// rows, or after an error.
 ///
 /// # Errors
 /// A thread cannot be started.
 pub(super) fn read_ahead(mut reader: Reader) -> Result<Receiver<Result<RowBatch>>> {
-    let (sender, receiver) = sync_channel(BATCHES);
+    let (sender, receiver) = sync_channel(BATCHES_AHEAD);
     let read = move || {
         while let Some(batch) = reader.next_batch().transpose() {
             let last = batch.is_err();

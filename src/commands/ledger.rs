@@ -1,6 +1,6 @@
-//! `rescore ledger`: what is in a ledger, removing what is old, and forgetting people.
+//! `rescore ledger`: shows what is in a ledger, removes old answers, and forgets people.
 //!
-//! The result goes to standard output. It contains no data about people: only numbers and times are known here.
+//! The result goes to standard output. It has only numbers and times, and no data about people.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -26,7 +26,7 @@ use crate::observe::{count, counted, moment, most, one_line, tell, utc_seconds};
 use crate::row_state::RowState;
 use crate::service::{Plan, write_body};
 
-/// Runs it and prints its result.
+/// Carries out the task and prints its result.
 ///
 /// # Errors
 /// Exit code 2: the file is not a usable ledger, or a file of users cannot be read; the ledger is as it was. Exit code 3: it
@@ -51,7 +51,7 @@ pub(crate) fn execute(config: AdminConfig) -> Result<Exit> {
         }
     };
     let printed = print(&if config.json { one_line(&object) } else { text });
-    // A failure to print what was done undoes nothing.
+    // What was done stays done, even if it cannot be printed.
     if changes_nothing {
         printed?;
     }
@@ -130,9 +130,10 @@ fn prune(
 }
 
 /// Bytes that are written within a second or two.
-const SOON_WRITTEN: u64 = 64 * 1024 * 1024;
+const BYTES_PER_SECOND: u64 = 64 * 1024 * 1024;
 
-/// Says what follows when this is removed, or refuses it: what is removed by mistake is paid for again.
+/// Refuses to remove many answers without `--yes`: answers that are removed by mistake are paid for again. Warns if the removal
+/// takes long.
 fn approve(removal: &Removal, ledger: &LedgerLocation, yes: bool) -> Result<()> {
     if removal.is_many() && !yes {
         let words = format!(
@@ -145,17 +146,17 @@ fn approve(removal: &Removal, ledger: &LedgerLocation, yes: bool) -> Result<()> 
         return Err(Error::usage(words).hint("add `--yes` if that is meant"));
     }
     let space = removal.space_needed();
-    if space > SOON_WRITTEN {
+    if space > BYTES_PER_SECOND {
         tell(&format!(
             "rescore ledger: the ledger is rewritten, which takes up to {} bytes of free space and about {}",
             count(space),
-            time(Duration::from_secs(space / SOON_WRITTEN)),
+            time(Duration::from_secs(space / BYTES_PER_SECOND)),
         ));
     }
     Ok(())
 }
 
-/// What was paid for these answers, as words behind a comma, or nothing where that is not known.
+/// What was paid for these answers, as words behind a comma; nothing if no price is stored.
 fn cost(removal: &Removal) -> String {
     match removal.cost {
         Money { billionths: 0 } => String::new(),
@@ -163,7 +164,7 @@ fn cost(removal: &Removal) -> String {
     }
 }
 
-/// What is in a ledger, and what was spent.
+/// Lists what is in a ledger, and what was spent.
 fn stats(ledger: &LedgerLocation, per: Per) -> Result<Done> {
     let mut admin = LedgerAdmin::look(ledger)?;
     let (stats, ledger) = (admin.stats()?, ledger.to_display());
@@ -186,8 +187,8 @@ fn stats(ledger: &LedgerLocation, per: Per) -> Result<Done> {
             "answers": account.answers,
             "first": account.span.map(|(first, _)| utc_seconds(first)),
             "last": account.span.map(|(_, last)| utc_seconds(last)),
-            "limit": account.limit.map(|known| known.limit),
-            "limit_found": account.limit.map(|known| utc_seconds(known.found)),
+            "limit": account.limit.map(|found| found.limit),
+            "limit_found": account.limit.map(|found| utc_seconds(found.found)),
             "spending": spent,
         }));
     }
@@ -202,7 +203,7 @@ fn stats(ledger: &LedgerLocation, per: Per) -> Result<Done> {
     Ok((text, object))
 }
 
-/// What was spent with an account, as lines that each have a line end in front.
+/// A table of what was spent with an account. Each line starts with a line end.
 fn table(spent: &[PeriodSpending]) -> String {
     if spent.is_empty() {
         return String::new();
@@ -235,8 +236,7 @@ fn about(stats: &StoredAccount) -> String {
     text
 }
 
-/// Removes all answers about the users of a file. The whole file is read before
-/// anything is removed: one that is broken in the middle changes nothing.
+/// Removes all answers about the users of a file. The whole file is read first, so that a file that breaks off changes nothing.
 fn forget(
     ledger: &LedgerLocation,
     users: ReaderSettings,
@@ -268,7 +268,7 @@ fn forget(
             };
             rows += u64::from(!bodies.is_empty());
             for hasher in &hashers {
-                keys.extend(each(&bodies).map(|body| hasher.key(body)));
+                keys.extend(bodies_in(&bodies).map(|body| hasher.key(body)));
             }
         }
     }
@@ -305,15 +305,15 @@ fn forget(
 /// A list of people, each with values in some of the fields.
 #[derive(Default)]
 struct People {
-    /// The values of each, with line ends between them.
+    /// The values of each person, with line ends between them.
     values: HashSet<String>,
-    /// Which fields they have.
+    /// Which fields the persons of the list have.
     fields: HashSet<[bool; 5]>,
 }
 
 impl People {
     fn read(list: ReaderSettings) -> Result<Self> {
-        let shown = list.file.input.display();
+        let name = list.file.input.display();
         let write = |user: &UserRequest<'_>, to: &mut BytesMut| {
             to.extend_from_slice(values_of(user).join("\n").as_bytes());
         };
@@ -332,7 +332,7 @@ impl People {
                 if fields == [false; 5] {
                     let row = row.number;
                     let words = format!(
-                        "row {row} of `{shown}` has no valid value in any field, so nobody was forgotten"
+                        "row {row} of `{name}` has no valid value in any field, so nobody was forgotten"
                     );
                     return Err(Error::usage(words));
                 }
@@ -358,7 +358,7 @@ fn values_of<'u>(user: &'u UserRequest<'_>) -> [&'u str; 5] {
     [&user.name, email, phone, &user.ip, &user.user_agent]
 }
 
-/// Writes everything that a run can have sent for a user, each with a line end behind it: JSON has none of its own.
+/// Writes each body that a run can have sent for a user, and a line end behind it, which no body contains.
 fn write_bodies(user: &UserRequest<'_>, to: &mut BytesMut) {
     for plan in Plan::EVERY {
         write_body(user, plan, to);
@@ -366,7 +366,7 @@ fn write_bodies(user: &UserRequest<'_>, to: &mut BytesMut) {
     }
 }
 
-fn each(bodies: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
+fn bodies_in(bodies: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
     bodies
         .split(|byte| *byte == b'\n')
         .filter(|body| !body.is_empty())
@@ -389,7 +389,7 @@ mod tests {
         };
         let mut bodies = BytesMut::new();
         write_bodies(&user, &mut bodies);
-        let bodies: Vec<_> = each(&bodies).collect();
+        let bodies: Vec<_> = bodies_in(&bodies).collect();
         assert_eq!(bodies.len(), 5);
         for (vpn_check, advanced) in [(false, false), (false, true), (true, false), (true, true)] {
             let mut body = BytesMut::new();

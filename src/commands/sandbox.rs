@@ -5,7 +5,7 @@ use crate::base::error::{Error, Exit, Result};
 use crate::observe::tell;
 use crate::sandbox::{self, SandboxSettings};
 
-/// Serves until SIGINT or SIGTERM, then says what was billed.
+/// Serves until SIGINT or SIGTERM, then tells what was billed.
 ///
 /// # Errors
 /// Exit code 2: it cannot listen on the address.

@@ -1,6 +1,6 @@
 //! The signals that end a command: SIGINT, SIGTERM and, on Linux, SIGHUP. SIGXFSZ must not end it: the write that causes it
-//! fails, as on a full disk. A command that makes no calls ends immediately: repeating it costs nothing, so nothing of it is
-//! kept. The other threads are not asked, as they may be waiting for a pipe that never delivers.
+//! fails, as on a full disk. A command that makes no calls ends immediately, and its partial files are removed: repeating it
+//! costs nothing. The other threads are not asked, as they may be waiting for a pipe that never delivers.
 //!
 //! A run ends in the same way before its first call. Once its rows run, the first signal stops it in order, and the second one
 //! ends it immediately, even while a disk or a pipe blocks everything else. SIGUSR1 asks a run how far it is, and stops nothing.
@@ -72,7 +72,7 @@ impl Signals {
 pub(crate) fn outlive_user_signal() {
     if let Ok(runtime) = runtime() {
         let _runtime = runtime.enter();
-        // It stays caught. Where that is not possible, a run says so when it starts to listen.
+        // It stays caught. If that is not possible, a run fails when it starts to listen.
         let _ = signal(SignalKind::user_defined1());
     }
 }
@@ -100,7 +100,7 @@ pub(super) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<
         .map_err(|e| Error::stopped("cannot start a thread").because(e))
 }
 
-/// Ends the process once everything that was said is on standard error.
+/// Ends the process once all messages are on standard error.
 pub(super) fn end_process(exit: Exit) -> ! {
     flush();
     #[allow(clippy::exit, reason = "a signal asks for exactly this")]
@@ -122,27 +122,25 @@ fn reacts_to_hang_up() -> bool {
 /// impatient person tries again.
 const SAME_REQUEST: Duration = Duration::from_secs(1);
 
-/// Leaves why a run could not start in its summary, its metrics and its log.
+/// Records why a run could not start, in its summary, its metrics and its log.
 pub(crate) type RecordFailure = Arc<dyn Fn(&Error) + Send + Sync>;
 
 /// A thread that listens for signals as long as the process lives.
-pub(crate) struct StopSignals(Arc<Mutex<RunPhase>>);
+pub(crate) struct StopSignals(Arc<Mutex<CommandPhase>>);
 
 /// How far the command has come.
-#[derive(Default)]
-struct RunPhase {
-    /// The command is a run, which makes calls.
-    is_run: bool,
-    /// The partial files of another command.
-    partial: Vec<PathBuf>,
-    /// Leaves why the run could not start where people look. `None` while these files may be another run's.
-    record: Option<RecordFailure>,
-    /// `None` until rows run.
-    reach: Option<SignalReach>,
-    /// All rows are done, and no signal came in time to stop the run.
-    rows_are_done: bool,
+enum CommandPhase {
+    /// It is not a run, and a signal removes these partial files.
+    WithoutCalls(Vec<PathBuf>),
+    /// It is a run before its first call. Nothing is recorded while its files may be another run's.
+    Preparing(Option<RecordFailure>),
+    /// Rows run, or all are done and no signal came in time to stop the run.
+    Running {
+        reach: SignalReach,
+        rows_are_done: bool,
+    },
     /// The process is about to exit.
-    is_over: bool,
+    Over,
 }
 
 /// The parts of a run that signals reach once rows run.
@@ -161,12 +159,13 @@ impl StopSignals {
     /// # Errors
     /// The system refuses the signal handlers, or a thread cannot be started.
     pub(crate) fn start(is_run: bool) -> Result<Self> {
-        let phase = RunPhase {
-            is_run,
-            ..RunPhase::default()
+        let phase = if is_run {
+            CommandPhase::Preparing(None)
+        } else {
+            CommandPhase::WithoutCalls(Vec::new())
         };
         let phase = Arc::new(Mutex::new(phase));
-        let [heard, asked] = [&phase, &phase].map(Arc::clone);
+        let [stopped, asked] = [&phase, &phase].map(Arc::clone);
         let runtime = runtime()?;
         let mut signals = {
             let _runtime = runtime.enter();
@@ -180,64 +179,78 @@ impl StopSignals {
                 }
                 io::Result::Ok(())
             });
-            listen(&runtime, &mut signals, &heard);
+            listen(&runtime, &mut signals, &stopped);
         })?;
         Ok(Self(phase))
     }
 
     /// From now on, a signal removes these files, which were opened under their partial names.
     pub(crate) fn files_are_open(&self, partial: impl IntoIterator<Item = PathBuf>) {
-        lock(&self.0).partial.extend(partial);
+        *lock(&self.0) = CommandPhase::WithoutCalls(partial.into_iter().collect());
     }
 
-    /// No other run writes to the output: until rows run, a signal is recorded as what kept the run from starting.
+    /// This run alone writes to the output: until rows run, a signal is recorded as what kept the run from starting.
     pub(crate) fn output_is_locked(&self, record: RecordFailure) {
-        lock(&self.0).record = Some(record);
+        *lock(&self.0) = CommandPhase::Preparing(Some(record));
     }
 
     /// Rows start to run: from now on the first signal is left to the dispatcher.
     pub(crate) fn run_starts(&self, reach: SignalReach) {
-        lock(&self.0).reach = Some(reach);
+        *lock(&self.0) = CommandPhase::Running {
+            reach,
+            rows_are_done: false,
+        };
     }
 
-    /// No more rows run, and the run stops for no signal any more. Unless it was `stopped`, all rows are done.
+    /// No more rows run, and no signal stops the run any more. Unless it was `stopped`, all rows are done.
     pub(crate) fn rows_ended(&self, stopped: bool) {
-        lock(&self.0).rows_are_done = !stopped;
+        if let CommandPhase::Running { rows_are_done, .. } = &mut *lock(&self.0) {
+            *rows_are_done = !stopped;
+        }
     }
 
-    /// The run is finished: a signal ends nothing any more.
+    /// The run is finished, and no signal ends it any more.
     pub(crate) fn run_is_over(&self) {
-        lock(&self.0).is_over = true;
+        *lock(&self.0) = CommandPhase::Over;
     }
 }
 
-fn listen(runtime: &Runtime, signals: &mut Signals, phase: &Mutex<RunPhase>) {
+fn listen(runtime: &Runtime, signals: &mut Signals, phase: &Mutex<CommandPhase>) {
     let first = runtime.block_on(signals.next());
     let since = Instant::now();
-    {
-        let phase = lock(phase);
-        let Some(reach) = &phase.reach else {
-            // The lock is held to the end of the process, so that no row starts to run.
-            let mut error = Error::interrupted(first);
-            if phase.is_run {
-                error = error.detail("nothing was sent: the signal came before the first call");
-            }
-            for file in &phase.partial {
+    // Locked to the end of a process that ends here, so that no row starts to run.
+    match &*lock(phase) {
+        CommandPhase::WithoutCalls(partial) => {
+            for file in partial {
                 // If it is complete, it has another name by now.
                 let _ = fs::remove_file(file);
             }
-            tell_error(&error);
-            phase.record.iter().for_each(|record| record(&error));
+            tell_error(&Error::interrupted(first));
             end_process(Exit::Interrupted(first));
-        };
-        if phase.rows_are_done {
-            tell("rescore: all rows are done, finishing; another signal stops immediately");
         }
-        // It is not received when all rows are done.
-        let _ = reach.stops.send(Stop {
-            reason: first.into(),
-            error: None,
-        });
+        CommandPhase::Preparing(record) => {
+            let error = Error::interrupted(first);
+            let error = error.detail("nothing was sent: the signal came before the first call");
+            tell_error(&error);
+            if let Some(record) = record {
+                record(&error);
+            }
+            end_process(Exit::Interrupted(first));
+        }
+        CommandPhase::Running {
+            reach,
+            rows_are_done,
+        } => {
+            if *rows_are_done {
+                tell("rescore: all rows are done, finishing; another signal stops immediately");
+            }
+            // When all rows are done, nobody receives it.
+            let _ = reach.stops.send(Stop {
+                reason: first.into(),
+                error: None,
+            });
+        }
+        CommandPhase::Over => {}
     }
     // The next signal that is a second request, not a part of the first one.
     let last = runtime.block_on(async {
@@ -248,29 +261,24 @@ fn listen(runtime: &Runtime, signals: &mut Signals, phase: &Mutex<RunPhase>) {
             }
         }
     });
-    let phase = lock(phase);
-    if let (false, Some(reach)) = (phase.is_over, &phase.reach) {
-        let kept = reach
-            .last_words
-            .iter()
-            .map(|kept| format!("\n         {kept}"));
-        tell(&format!(
-            "rescore: stopped immediately{}",
-            kept.collect::<String>()
-        ));
+    if let CommandPhase::Running { reach, .. } = &*lock(phase) {
+        let kept = reach.last_words.as_ref();
+        let kept = kept.map(|kept| format!("\n         {kept}"));
+        let kept = kept.unwrap_or_default();
+        tell(&format!("rescore: stopped immediately{kept}"));
         // It is too late to report that lines are missing.
         let _ = end_log(LogLine::StoppedImmediately(last.into()));
         end_process(Exit::Interrupted(last));
     }
 }
 
-/// Says how far the run is.
-fn show_progress(phase: &RunPhase) {
-    match &phase.reach {
-        None if !phase.is_run => {}
-        None => tell("rescore: still preparing: no call was made yet"),
-        Some(reach) if (reach.ask_progress)() => {}
-        Some(_) => tell("rescore: all rows are done, writing the summary"),
+/// Shows how far the run is.
+fn show_progress(phase: &CommandPhase) {
+    match phase {
+        CommandPhase::WithoutCalls(_) => {}
+        CommandPhase::Preparing(_) => tell("rescore: still preparing: no call was made yet"),
+        CommandPhase::Running { reach, .. } if (reach.ask_progress)() => {}
+        _ => tell("rescore: all rows are done, writing the summary"),
     }
 }
 

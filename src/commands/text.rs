@@ -29,13 +29,13 @@ pub(crate) fn print(text: &str) -> Result<Exit> {
     }
 }
 
-/// Writes the manual pages of a command line. Those of an earlier version are replaced, and so is a link: what it leads to
-/// stays as it is.
+/// Writes the manual pages of a command line. Pages of an earlier version are replaced, and so is a link, but not the file that
+/// it leads to.
 ///
 /// # Errors
 /// Exit code 2: the directory or a page cannot be written.
 pub(crate) fn write_pages(directory: &Path, pages: clap::Command) -> Result<Exit> {
-    let place = display(directory);
+    let path = display(directory);
     let write = || {
         fs::create_dir_all(directory)?;
         let new = private_file::temporary().tempdir_in(directory)?;
@@ -46,9 +46,9 @@ pub(crate) fn write_pages(directory: &Path, pages: clap::Command) -> Result<Exit
         })
     };
     write().map_err(|error| {
-        Error::usage(format!("cannot write the manual pages to `{place}`")).because(error)
+        Error::usage(format!("cannot write the manual pages to `{path}`")).because(error)
     })?;
-    tell(&format!("rescore: wrote the manual pages to {place}"));
+    tell(&format!("rescore: wrote the manual pages to {path}"));
     Ok(Exit::Complete)
 }
 
@@ -62,10 +62,10 @@ pub(crate) struct SummaryFile {
 }
 
 impl SummaryFile {
-    /// Checks that the file can be written. A new one is for these readers, and another one keeps its own.
+    /// Checks that the file can be written. A new one is for these readers, and an earlier one keeps its own.
     ///
     /// # Errors
-    /// Exit code 2: it cannot be written, or there is something else under its name.
+    /// Exit code 2: it cannot be written, or the file there is not a summary.
     pub(crate) fn create(path: &Path, readers: Readers) -> Result<Self> {
         refuse_other_content(path).map_err(|e| {
             Error::usage(format!("cannot write the summary to `{}`", path.display()))
@@ -87,7 +87,7 @@ impl SummaryFile {
                 stream: Some(open_stream(path)?),
             });
         }
-        // Also where there is one: it will be replaced by a new one.
+        // Also checked if there is an earlier one, which a new one replaces.
         let new = readers.of_new(path)?;
         Ok(Self {
             path: path.to_owned(),
@@ -96,8 +96,8 @@ impl SummaryFile {
         })
     }
 
-    /// Has the summary written. If that fails, a warning says so, and no earlier summary is left: a program would take it for
-    /// this run's. The rows are safe, so it does not change the exit code.
+    /// Writes the summary. If that fails, it warns, and removes the earlier summary: a program would take it for this run's. The
+    /// rows are safe, so the exit code stays.
     pub(crate) fn write(self, summary: &impl Serialize) {
         let text = pretty_json(summary);
         let written = match self.stream.as_ref() {
@@ -113,14 +113,14 @@ impl SummaryFile {
                 system_words(&failed)
             ));
             if self.stream.is_none() && refuse_other_content(&self.path).is_ok() {
-                // The user was already told that this run has no summary.
+                // The warning is enough if this fails as well.
                 let _ = fs::canonicalize(&self.path).and_then(fs::remove_file);
             }
         }
     }
 }
 
-/// Opens a pipe or a device, without waiting for a reader: the run would wait for ever if none comes.
+/// Opens a pipe or a device, without waiting for a reader: if none came, the run would wait for ever.
 fn open_stream(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     let flags = OFlags::NONBLOCK.bits().cast_signed();

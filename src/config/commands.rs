@@ -11,40 +11,46 @@ use super::values;
 use crate::base::error::{Error, Result};
 use crate::base::money::{Money, Tariff};
 use crate::base::numbers::Tolerance;
-use crate::base::secret::Secret;
 use crate::input;
 use crate::ledger::{Budget, LedgerLocation, Per, Reuse, default_file};
 use crate::observe::Style;
 use crate::pace::Rate;
 use crate::raw_json::Pointer;
-use crate::service::{Account, Endpoint, KeyFile, Plan, ServiceId};
+use crate::service::{Account, ClientSettings, Plan};
 use crate::verdict::{DecisionPolicy, Thresholds};
 
-/// `rescore run`.
+/// What decides how rows are counted, for a run and for a check of it alike.
 #[derive(Debug)]
-pub(crate) struct RunConfig {
+pub(crate) struct CountConfig {
     /// The files.
     pub(crate) files: FilesConfig,
     /// Requirements on the input.
     pub(crate) limits: InputLimits,
-    /// What answers the calls.
-    pub(crate) service: ServiceConfig,
-    /// From a call's start to its answer's end.
-    pub(crate) timeout: Duration,
     /// The plan, with its flags.
     pub(crate) plan: Plan,
-    /// When calls are made.
-    pub(crate) pace: PaceConfig,
+    /// Which answers are stored and used.
+    pub(crate) ledger: LedgerConfig,
+    /// Further fields of the answer: those of the columns in their order, then a level that only decides.
+    pub(crate) captured: Box<[Pointer]>,
     /// What the run may spend.
     pub(crate) budget: BudgetConfig,
     /// How many calls it may make by that.
     pub(crate) call_limits: Vec<Budget>,
-    /// Which answers are stored and used.
-    pub(crate) ledger: LedgerConfig,
+}
+
+/// `rescore run`.
+#[derive(Debug)]
+pub(crate) struct RunConfig {
+    /// What decides how its rows are counted.
+    pub(crate) count: CountConfig,
+    /// What answers the calls.
+    pub(crate) service: ServiceConfig,
+    /// From a call's start to its answer's end.
+    pub(crate) timeout: Duration,
+    /// When calls are made.
+    pub(crate) pace: PaceConfig,
     /// How decisions are made.
     pub(crate) policy: DecisionPolicy,
-    /// Further fields of the answer: those of the columns in their order, then a level that only decides.
-    pub(crate) captured: Box<[Pointer]>,
     /// How long to wait for another run that holds the output or the ledger; `None` is not at all.
     pub(crate) wait_lock: Option<Duration>,
     /// What people see.
@@ -55,8 +61,8 @@ pub(crate) struct RunConfig {
     pub(crate) options: Value,
 }
 
-/// The most calls in flight where the user gives no number. Few services take more from one client, and each call takes
-/// some 60 KB. It is only a ceiling: the search for what a service can take starts far below.
+/// The most calls in flight if the user gives no number. Few services take more from one client, and each call takes some
+/// 60 KB. It is only a ceiling: the search for the number that the service accepts starts far below.
 pub(crate) const DEFAULT_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(512).expect("above 0");
 
 /// Requirements on the input, without which nothing is sent.
@@ -64,8 +70,8 @@ pub(crate) const DEFAULT_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(512).expe
 pub(crate) struct InputLimits {
     /// Send nothing if the input has fewer rows than this, or than this share of the output that is replaced
     ///
-    /// For an export that may be empty or cut off. Without it, an input without rows replaces no output that has rows; `0` says
-    /// that it may. All rows are counted before the first call, so the input must be a file.
+    /// For an export that may be empty or cut off. Without it, an input without rows replaces no output that has rows; `0` allows
+    /// that. All rows are counted before the first call, so the input must be a file.
     #[arg(long, value_name = "N|N%", value_parser = values::tolerance)]
     pub(crate) min_rows: Option<Tolerance>,
     /// Send nothing if more rows than this, or than this share of the rows, cannot be sent
@@ -226,31 +232,19 @@ impl LedgerConfig {
 #[derive(Debug)]
 pub(crate) enum ServiceConfig {
     /// The service.
-    Real(Box<RealService>),
+    Real(Box<ClientSettings>),
     /// The built-in stand-in.
     Sandbox,
 }
 
-/// The service, and how it is reached.
-#[derive(Debug)]
-pub(crate) struct RealService {
-    /// Where requests go.
-    pub(crate) endpoint: Endpoint,
-    /// Where the API key is.
-    pub(crate) key: KeySource,
-    /// The calling application's identifier.
-    pub(crate) service_id: ServiceId,
-    /// A further certificate authority, or a server's certificate that signed itself, PEM.
-    pub(crate) ca_file: Option<PathBuf>,
-}
-
-/// Where the API key is.
-#[derive(Debug)]
-pub(crate) enum KeySource {
-    /// In a variable, which cannot change during the run.
-    Variable(Secret),
-    /// In a file that an option or systemd names.
-    File(KeyFile),
+impl ServiceConfig {
+    /// The service; `None` is the stand-in.
+    pub(crate) fn real(&self) -> Option<&ClientSettings> {
+        match self {
+            Self::Real(settings) => Some(settings),
+            Self::Sandbox => None,
+        }
+    }
 }
 
 /// When calls are made.
@@ -322,31 +316,17 @@ impl WatchConfig {
     }
 }
 
-/// `rescore check`: the run to come, as far as it changes a count, and how the result is shown.
+/// `rescore check`: the run to come, and how the result is shown.
 #[derive(Debug)]
 pub(crate) struct CheckConfig {
-    /// The files.
-    pub(crate) files: FilesConfig,
-    /// Requirements on the input.
-    pub(crate) limits: InputLimits,
-    /// The plan, with its flags.
-    pub(crate) plan: Plan,
-    /// Where answers are looked up, and which of them the run uses.
-    pub(crate) ledger: LedgerConfig,
+    /// What decides how rows are counted.
+    pub(crate) count: CountConfig,
     /// Whose answers; `None` is the only account that the ledger has.
     pub(crate) account: Option<Account>,
-    /// The further fields that an answer must have.
-    pub(crate) captured: Box<[Pointer]>,
-    /// What calls cost, if the user says so.
-    pub(crate) tariff: Option<Tariff>,
-    /// How many calls the run may make.
-    pub(crate) call_limits: Vec<Budget>,
-    /// A file that was cut is counted as far as it can be.
-    pub(crate) keep_going: bool,
     /// The result is for programs.
     pub(crate) json: bool,
     /// How many requests to show.
-    pub(crate) show: u64,
+    pub(crate) show: usize,
 }
 
 /// `rescore decide`.

@@ -82,7 +82,7 @@ pub(crate) fn column(text: &str) -> Result<(String, Pointer), String> {
 pub(crate) enum DecideBy {
     /// By the score.
     Score,
-    /// By the level at this place.
+    /// By this level: a JSON pointer, or the name of a column.
     Level(String),
 }
 
@@ -90,7 +90,7 @@ pub(crate) enum DecideBy {
 pub(crate) fn decide_by(text: &str) -> Result<DecideBy, &'static str> {
     match text.split_once('=') {
         None if text == "score" => Ok(DecideBy::Score),
-        Some(("level", place)) if !place.trim().is_empty() => Ok(DecideBy::Level(place.to_owned())),
+        Some(("level", level)) if !level.trim().is_empty() => Ok(DecideBy::Level(level.to_owned())),
         _ => {
             Err("expected `score`, or `level=` and its place, such as `level=/summary/risk_level`")
         }
@@ -170,7 +170,7 @@ pub(crate) fn ages(text: &str) -> Result<(Duration, Duration), String> {
     }
 }
 
-/// A file for which a stream cannot be given.
+/// A file, which cannot be a stream.
 pub(crate) fn file() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(|path| {
         if path == Path::new("-") {

@@ -29,6 +29,36 @@ impl ApiKeys {
     }
 }
 
+/// Where an API key is.
+#[derive(Debug, Clone)]
+pub(crate) enum KeySource {
+    /// In a variable, which cannot change during the run.
+    Variable(Secret),
+    /// In a file that an option or systemd names.
+    File(KeyFile),
+}
+
+impl KeySource {
+    /// The key that is there now.
+    ///
+    /// # Errors
+    /// Exit code 2: it cannot be read, or is not usable.
+    pub(crate) fn read(&self) -> Result<Secret> {
+        match self {
+            Self::Variable(key) => Ok(key.clone()),
+            Self::File(file) => file.read(),
+        }
+    }
+
+    /// The file, if it is in one.
+    pub(crate) const fn file(&self) -> Option<&KeyFile> {
+        match self {
+            Self::Variable(_) => None,
+            Self::File(file) => Some(file),
+        }
+    }
+}
+
 /// A file with an API key. It may have another key later, as keys are rotated.
 #[derive(Debug, Clone)]
 pub(crate) struct KeyFile(PathBuf);
@@ -48,7 +78,7 @@ impl KeyFile {
     ///
     /// # Errors
     /// Exit code 2: it cannot be read, or has no usable key.
-    pub(crate) fn read(&self) -> Result<Secret> {
+    fn read(&self) -> Result<Secret> {
         let path = self.0.display();
         let bytes = read_small(&self.0).map_err(|e| {
             Error::usage(format!("cannot read the API key from `{path}`")).because(e)

@@ -26,7 +26,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls_platform_verifier::Verifier;
 
-use super::api_key::{ApiKeys, KeyFile};
+use super::api_key::{ApiKeys, KeySource};
 use super::endpoint::{Endpoint, LOCALHOST, Plan, ServiceId, proxy_for};
 use super::network_fault::{self, TransportFault};
 use crate::base::error::{Error, Result};
@@ -190,11 +190,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) struct ClientSettings {
     /// The address of the requests.
     pub endpoint: Endpoint,
-    /// The bearer token.
-    pub api_key: Secret,
-    /// The file that the key came from; `None` if it came from a source that cannot change, such as
-    /// a variable.
-    pub key_file: Option<KeyFile>,
+    /// Where the API key is.
+    pub key: KeySource,
     /// The calling application's identifier.
     pub service_id: ServiceId,
     /// The time limit from the start of the request to the last byte of the answer.
@@ -246,11 +243,11 @@ struct Pool {
 }
 
 impl Client {
-    /// Builds the client; sends nothing.
+    /// Builds the client, which starts with this key; sends nothing.
     ///
     /// # Errors
     /// Exit code 2: a key that cannot be in a header, or certificates that cannot be read.
-    pub(crate) fn new(settings: ClientSettings) -> Result<Self> {
+    pub(crate) fn new(settings: ClientSettings, key: Secret) -> Result<Self> {
         // If another part of the process has installed a provider, that one is used.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let is_plain = settings.endpoint.is_plain();
@@ -263,8 +260,8 @@ impl Client {
             tls: tls.filter(|_| !is_plain),
             proxy: proxy_for(&settings.endpoint),
             key: RefCell::new(KeyInUse {
-                headers: headers(&settings)?,
-                used: ApiKeys::new(settings.api_key.clone()),
+                headers: headers(&settings, &key)?,
+                used: ApiKeys::new(key),
             }),
             settings,
             pools: RefCell::default(),
@@ -277,6 +274,11 @@ impl Client {
         let pool = pool.map_err(|e| Error::usage("cannot set up the HTTP client").because(e))?;
         client.pools.get_mut().push(pool);
         Ok(client)
+    }
+
+    /// Where requests go.
+    pub(crate) const fn endpoint(&self) -> &Endpoint {
+        &self.settings.endpoint
     }
 
     /// The API keys that it has used.
@@ -472,7 +474,7 @@ impl Service for Client {
     }
 
     fn renew_key(&self) -> Result<(), String> {
-        let Some(file) = &self.settings.key_file else {
+        let KeySource::File(file) = &self.settings.key else {
             return Err("it came from a variable, which cannot change during a run".to_owned());
         };
         let mut key = self.key.borrow_mut();
@@ -496,13 +498,13 @@ impl Service for Client {
 const MOST_HEADERS: usize = 8;
 
 /// The headers of every request, with those that the libraries would otherwise make for each call.
-fn headers(settings: &ClientSettings) -> Result<HeaderMap> {
+fn headers(settings: &ClientSettings, key: &Secret) -> Result<HeaderMap> {
     let mut headers = HeaderMap::with_capacity(MOST_HEADERS);
     // Over TLS it may be HTTP/2, which has another way to name the host.
     if settings.endpoint.is_plain() {
         headers.insert(HOST, header("host", settings.endpoint.host())?);
     }
-    headers.insert(AUTHORIZATION, authorization(&settings.api_key)?);
+    headers.insert(AUTHORIZATION, authorization(key)?);
     let service_id = header("service id", settings.service_id.as_str())?;
     headers.insert("x-service-id", service_id);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -598,15 +600,15 @@ mod tests {
     #[tokio::test]
     async fn after_a_pause_by_the_wall_clock_new_connections_are_made() {
         let (url, connections) = server();
-        let client = Client::new(ClientSettings {
+        let key = Secret::new("key");
+        let settings = ClientSettings {
             endpoint: Endpoint::new(&url, false).unwrap(),
-            api_key: Secret::new("key"),
-            key_file: None,
+            key: KeySource::Variable(key.clone()),
             service_id: ServiceId::new("test").unwrap(),
             timeout: Duration::from_secs(30),
             ca_file: None,
-        })
-        .unwrap();
+        };
+        let client = Client::new(settings, key).unwrap();
         let ask = || async { client.ask(Bytes::from_static(b"{}")).await.unwrap().status };
         let seen = || connections.load(Ordering::Relaxed);
         assert_eq!((ask().await, ask().await, seen()), (204, 204, 1));

@@ -16,7 +16,7 @@ mod words;
 
 pub(crate) use answer::read_kept;
 pub use api_key::ApiKeys;
-pub(crate) use api_key::{KeyFile, check_key, unusable_key};
+pub(crate) use api_key::{KeyFile, KeySource, check_key, unusable_key};
 pub use classify::{Classified, classify};
 pub(crate) use classify::{Fault, Health};
 pub(crate) use client::{Client, ClientSettings, Exchange, Service};

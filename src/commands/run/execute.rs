@@ -1,46 +1,66 @@
-//! The phases of a run, in order (`drive` calls the last one, `finish`). A run that cannot start writes tonight's failure over
-//! yesterday's success, for those who watch it.
+//! A run from top to bottom: its plan, the files that it opens, its rows, and its end. A run that cannot start writes tonight's
+//! failure over yesterday's success, for those who watch it.
 //!
 //! Only a file of the same kind is replaced: a mistyped `--summary users.csv` must not cost anybody their users. Nothing is
-//! written if another run holds the output: these files may be that run's own.
+//! written while another run holds the output: these files may be that run's own.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::announce::announce;
-use super::drive::drive;
-use super::prepare::{identity_of, metrics_file, prepare};
+use super::open::metrics_file;
+use super::plan::RunPlan;
 use crate::base::error::{Error, Exit, Result};
 use crate::base::private_file::Readers;
 use crate::commands::signals::RecordFailure;
 use crate::commands::text::SummaryFile;
 use crate::config::{RunConfig, WatchConfig};
-use crate::observe::{LogLine, RunIdentity, RunSummary, end_log, ended_by};
+use crate::observe::{DecisionRule, LogLine, RunIdentity, RunSummary, end_log, ended_by};
 use crate::telemetry::counts::Counts;
 
-/// Runs, and says how it went.
+/// The name of a job that writes to standard output.
+const NAMELESS_JOB: &str = "rescore";
+
+/// Runs, and reports how it went.
 ///
 /// # Errors
 /// Whatever kept the run from starting. What ended it early has been reported, and is in the exit code.
 pub(crate) fn execute(config: RunConfig) -> Result<Exit> {
-    let (identity, watch) = (identity_of(&config), config.watch.clone());
-    let output = config.files.name().map(Path::to_owned);
+    let identity = identity_of(&config);
+    let (failed, watch) = (identity.clone(), config.watch.clone());
+    let output = config.count.files.name().map(Path::to_owned);
     let record: RecordFailure = Arc::new(move |error| {
-        write_failure(&identity, &watch, output.as_deref(), error);
-        // The error is the last line; that it is not all of it would change nothing.
+        write_failure(&failed, &watch, output.as_deref(), error);
+        // The error is the last line. It would not help to know that the log lacks lines.
         let _ = end_log(LogLine::Error(error.log_words()));
     });
-    run(config, &record).inspect_err(|error| record(error))
+    run(config, identity, &record).inspect_err(|error| record(error))
 }
 
-fn run(config: RunConfig, record: &RecordFailure) -> Result<Exit> {
-    let (run, start) = prepare(config, record)?;
-    announce(&run, &start);
-    drive(run, start)
+fn run(config: RunConfig, identity: RunIdentity, record: &RecordFailure) -> Result<Exit> {
+    let opened = RunPlan::new(config, identity, record)?.open()?;
+    opened.announce();
+    Ok(opened.run()?.finish())
 }
 
-/// Writes that the run could not start. What cannot be written is left: the error itself is what matters.
+/// The identity of the run that starts now, as far as it is known without its files.
+fn identity_of(config: &RunConfig) -> RunIdentity {
+    let service = config.service.real();
+    // The name of the output is the same every night.
+    let job = config.count.files.name().and_then(Path::file_name);
+    let job = job.map(|name| name.to_string_lossy().into_owned());
+    RunIdentity {
+        profile: config.profile.clone(),
+        sandbox: service.is_none(),
+        endpoint: service.map(|service| service.endpoint.to_string()),
+        rule: DecisionRule::of(&config.policy, &config.count.captured),
+        tariff: config.count.budget.price.clone(),
+        options: config.options.clone(),
+        ..RunIdentity::new(job.unwrap_or_else(|| NAMELESS_JOB.to_owned()))
+    }
+}
+
+/// Records that the run could not start. A file that cannot be written is left out: the error itself is what matters.
 fn write_failure(
     identity: &RunIdentity,
     watch: &WatchConfig,
@@ -52,12 +72,12 @@ fn write_failure(
         return;
     }
     let counts = Counts::not_started().as_of(Duration::ZERO, identity.tariff.as_ref());
-    // None takes the name of a file that the next start writes, and a pipe would wait for a reader.
-    let is_ours = |path: &&PathBuf| {
+    // No record takes the name of a file that the next start writes, and a pipe would wait for a reader.
+    let is_free = |path: &&PathBuf| {
         let is_taken = [output, error.file()].contains(&Some(path.as_path()));
         !is_taken && (!path.exists() || path.is_file())
     };
-    if let Some(path) = watch.summary.as_ref().filter(is_ours)
+    if let Some(path) = watch.summary.as_ref().filter(is_free)
         && let Ok(file) = SummaryFile::create(path, Readers::EVERYBODY)
     {
         file.write(&RunSummary {
@@ -65,8 +85,8 @@ fn write_failure(
             ..RunSummary::new(identity, counts.clone(), exit)
         });
     }
-    if let Some(path) = watch.metrics.as_ref().filter(is_ours)
-        && let Ok(file) = metrics_file(path.clone(), identity.clone())
+    if let Some(path) = watch.metrics.as_ref().filter(is_free)
+        && let Ok(file) = metrics_file(path, identity.clone())
     {
         let _ = file.write(&counts, Some(exit));
     }

@@ -1,101 +1,104 @@
-//! The last phase: what became of the files of the run. It says how the run went, in files and in words, and then ends it in
-//! its ledger. A run that is killed before is continued by the same command, which writes all of this again.
+//! The end of a run: what became of its parts, and how it went, in files and in words; and then its end in the ledger. The same
+//! command continues a run that is killed before that, and writes all of this again.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use super::files::{Files, PartState, RunPart};
-use super::ledger::{close, explain, patience, recorder};
-use super::prepare::PreparedRun;
+use super::open::{OpenPart, OpenParts};
+use super::plan::{PartState, RunBase, RunPart, real_input};
 use crate::analysis::RowTally;
 use crate::base::error::{Error, Exit, Result};
 use crate::base::meter::FileHashes;
 use crate::base::text::display;
+use crate::commands::files::full_disk;
 use crate::commands::inputs::{no_rows, none_chosen, path_of};
 use crate::commands::text::SummaryFile;
 use crate::config::WatchConfig;
 use crate::input::{Input, Opened, ReaderSettings};
-use crate::ledger::RunningLedger;
+use crate::ledger::{RunEnd, RunningLedger};
 use crate::observe::{
-    FileState, FileSummary, LedgerLeft, LogLine, MetricsThread, ReportedRun, RunSummary, SizedFile,
-    Style, end_log, ended_by, one_line, stamp, tell, tell_error, warn, warn_of,
+    FileState, FileSummary, LedgerLeft, LogLine, MetricsThread, ReportedRun, RunIdentity,
+    RunSummary, SizedFile, Style, end_log, ended_by, one_line, stamp, tell, tell_error, warn,
+    warn_of,
 };
-use crate::output::{Document, DurableFile, Written};
+use crate::output::{Document, DurableFile, Written, partial_of};
 use crate::report::{Comparison, PageContent, page};
 use crate::selection::Selection;
 use crate::telemetry::counts::{Counts, Events, RowCounts};
-use crate::telemetry::event::InputEnd;
+use crate::telemetry::event::{CancelReason, InputEnd};
 
-/// Writes the summary, says what ended the run early, and closes the ledger, if there is one and rows were to run. Returns how
-/// the process should exit.
-pub(super) fn finish(
-    run: PreparedRun,
-    mut ended: EndedFiles,
-    ledger: Option<RunningLedger>,
-    events: &Events,
-    metrics: Option<MetricsThread>,
-) -> Exit {
-    let (files, watch, identity) = (run.files, run.config.watch, run.identity);
-    let accepted = run.config.budget.accept_failures;
-    let counts = events.with_counts(Clone::clone);
-    let shown_counts = || counts.as_of(events.elapsed(), identity.tariff.as_ref());
-    let exit = match counts.accepted(accepted) {
-        Some(_) => Exit::Complete,
-        None => counts.exit(),
-    };
-    let is_remembered = ledger.is_some() && run.lock.is_some();
-    let error = ended.error.take();
-    let error = error.map(|error| explain(error, is_remembered, &counts));
-    let left = ledger.as_ref().map(|ledger| close(ledger, &counts));
-    let input = std::mem::take(&mut ended.input);
-    let is_all = files.selection.is_everything() || counts.state.input_end == Some(InputEnd::Whole);
-    let tally = ended.tally.take();
-    let output = ended.output().and_then(SizedFile::at);
-    let summary = RunSummary {
-        error: error.as_ref().map(ended_by),
-        accepted,
-        part: (!is_all).then_some(files.selection),
-        input,
-        files: ended.directory.as_ref().map(|_| &*ended.parts),
-        output_is_gone: ended.output().is_some() && output.is_none(),
-        output,
-        rejects: ended.rejects().and_then(SizedFile::at),
-        changes: ended.changes.as_deref().and_then(SizedFile::at),
-        blake3: ended
-            .only()
-            .map_or_else(FileHashes::default, |part| part.blake3.clone()),
-        ledger: left.unwrap_or(LedgerLeft::Nothing),
-        sandbox_billed: run.stand_in.map(|stand_in| stand_in.stop().billed),
-        ..RunSummary::new(&identity, shown_counts(), exit)
-    };
-    tell_summary(&summary, files.summary, &watch);
-    if let Some(report) = files.report {
-        let tally = tally.filter(|_| counts.cancelled.is_none());
-        // The ledger remembers the report, so that the same command replaces it.
-        let record = recorder(ledger.as_ref(), ended.real_input.take());
-        finish_report(report, tally, &summary, &watch, record);
+/// A run whose rows have ended.
+pub(super) struct EndedRun {
+    pub(super) base: RunBase,
+    pub(super) identity: RunIdentity,
+    pub(super) parts: EndedParts,
+    /// `None` without a ledger, and where no row was to run.
+    pub(super) ledger: Option<RunningLedger>,
+    pub(super) events: Events,
+    pub(super) metrics: Option<MetricsThread>,
+    pub(super) summary: Option<SummaryFile>,
+    pub(super) report: Option<Document>,
+}
+
+impl EndedRun {
+    /// Writes the summary and the report, tells what ended the run early, and ends the run in its ledger. Returns how the process
+    /// should exit.
+    pub(super) fn finish(self) -> Exit {
+        let (base, mut parts, ledger) = (self.base, self.parts, self.ledger);
+        let watch = &base.config.watch;
+        let accepted = base.config.count.budget.accept_failures;
+        let counts = self.events.with_counts(Clone::clone);
+        let counts_now = || counts.as_of(self.events.elapsed(), self.identity.tariff.as_ref());
+        let exit = match counts.accepted(accepted) {
+            Some(_) => Exit::Complete,
+            None => counts.exit(),
+        };
+        let is_remembered = ledger.is_some() && base.lock.is_some();
+        let error = parts.error.take();
+        let error = error.map(|error| explain(error, is_remembered, &counts));
+        let (tally, first_input) = (parts.tally.take(), parts.first_input.take());
+        let left = ledger.as_ref().map(|ledger| close(ledger, &counts));
+        let is_all =
+            parts.selection.is_everything() || counts.state.input_end == Some(InputEnd::Whole);
+        let summary = RunSummary {
+            error: error.as_ref().map(ended_by),
+            accepted,
+            part: (!is_all).then_some(parts.selection),
+            ledger: left.unwrap_or(LedgerLeft::Nothing),
+            sandbox_billed: base.stand_in.map(|stand_in| stand_in.stop().billed),
+            ..parts.summary(RunSummary::new(&self.identity, counts_now(), exit))
+        };
+        tell_summary(&summary, self.summary, watch);
+        if let Some(report) = self.report {
+            let tally = tally.filter(|_| counts.cancelled.is_none());
+            // The ledger remembers the report, so that the same command replaces it.
+            let record = recorder(ledger.as_ref(), first_input);
+            finish_report(report, tally, &summary, watch, record);
+        }
+        error.iter().for_each(tell_error);
+        let is_whole = counts.has_all_rows();
+        let none_chosen = is_whole.then(|| none_chosen(counts.rows.resolved, counts.passed));
+        let warnings = parts.warnings.iter().chain(none_chosen.iter().flatten());
+        warnings.for_each(|warning| warn(warning));
+        if let Some(metrics) = self.metrics {
+            metrics.finish(exit);
+        }
+        let last = LogLine::RunEnded {
+            exit_code: exit.code(),
+            counts: Box::new(counts_now()),
+        };
+        if let Some(lacks) = end_log(last) {
+            warn(&lacks);
+        }
+        // The last act: the same command continues a run that is killed before, and makes no call for a row that has its
+        // verdict.
+        if let Some(ledger) = ledger {
+            ledger.finish(patience(&counts));
+        }
+        drop(base.lock);
+        base.signals.run_is_over();
+        exit
     }
-    error.iter().for_each(tell_error);
-    let is_whole = counts.has_all_rows();
-    let none_chosen = is_whole.then(|| none_chosen(counts.rows.resolved, counts.passed));
-    let warnings = ended.warnings.iter().chain(none_chosen.iter().flatten());
-    warnings.for_each(|warning| warn(warning));
-    if let Some(metrics) = metrics {
-        metrics.finish(exit);
-    }
-    let last = LogLine::RunEnded {
-        exit_code: exit.code(),
-        counts: Box::new(shown_counts()),
-    };
-    if let Some(lacks) = end_log(last) {
-        warn(&lacks);
-    }
-    // The last act: the same command continues a run that is killed before, and makes no call for a row that has its verdict.
-    if let Some(ledger) = ledger {
-        ledger.finish(patience(&counts));
-    }
-    drop(run.lock);
-    run.signals.run_is_over();
-    exit
 }
 
 /// Shows the summary for people or for programs, and writes the one for `--summary`.
@@ -110,8 +113,8 @@ fn tell_summary(summary: &RunSummary<'_>, file: Option<SummaryFile>, watch: &Wat
     }
 }
 
-/// Writes the page of `--report`: the rows as the writer saw them, and the run as its summary describes it. Only a finished
-/// run has one: a page about a part of the rows would be taken for the whole.
+/// Writes the page of `--report`, about the rows as the writer saw them and the run as its summary describes it. Only a finished
+/// run has a page: one about a part of the rows would be taken for the whole.
 fn finish_report(
     document: Document,
     tally: Option<Box<RowTally>>,
@@ -139,11 +142,11 @@ fn write_report(
     summary: &RunSummary<'_>,
     record: impl FnOnce(&[DurableFile]),
 ) -> Result<String> {
-    // Without its directory, which has no place in a page that is passed on.
+    // Without its directory, which does not belong in a page that is passed on.
     let about = summary.output.as_ref().unwrap_or(&summary.input);
     let name = about.path.as_deref().and_then(Path::file_name);
     let name = name.map_or("standard input".into(), |name| name.to_string_lossy());
-    // The summary's JSON is documented, and all that is known of the run is in it.
+    // The summary's JSON is documented, and has all about the run.
     let run = ReportedRun::parse(&one_line(summary))
         .map_err(|why| Error::internal(format!("cannot read the summary back: {why}")))?;
     let content = PageContent {
@@ -161,64 +164,90 @@ fn write_report(
     Ok(path.as_deref().map(display).unwrap_or_default())
 }
 
-/// What became of the files of a run.
-pub(super) struct EndedFiles {
-    /// What became of each part.
-    pub(super) parts: Vec<FileSummary>,
+/// What became of the parts of a run.
+pub(super) struct EndedParts {
+    all: Vec<FileSummary>,
     /// The directory of several outputs.
-    pub(super) directory: Option<PathBuf>,
-    /// The only input, or the size of several.
-    pub(super) input: SizedFile,
-    pub(super) changes: Option<PathBuf>,
+    directory: Option<PathBuf>,
+    /// Which rows of each input the run took.
+    selection: Selection,
+    /// The path of the only input, if it has one.
+    input: Option<PathBuf>,
+    /// The size of all inputs, if it is known.
+    input_bytes: Option<u64>,
     /// The path of the first input with links followed; `None` for a stream.
-    pub(super) real_input: Option<PathBuf>,
+    first_input: Option<PathBuf>,
+    changes: Option<PathBuf>,
     /// The error that ended the run early, if there is one.
     pub(super) error: Option<Error>,
     /// Warnings that are known only at the end.
-    pub(super) warnings: Vec<String>,
+    warnings: Vec<String>,
     /// The writer's counts for the report; `None` if they are lost.
     pub(super) tally: Option<Box<RowTally>>,
 }
 
-impl EndedFiles {
+impl EndedParts {
     /// No part has run yet.
-    pub(super) fn of(files: &Files) -> Self {
-        let only = files.only().map(|part| &part.input.file.input);
-        let any = files.to_run().next().is_some();
+    pub(super) fn of(parts: &OpenParts) -> Self {
+        let only = parts.only().map(|part| &part.input.file.input);
+        let any = parts.to_run().next().is_some();
         Self {
-            input: SizedFile {
-                path: only.and_then(Input::path).map(Into::into),
-                bytes: files.size().filter(|_| any),
-            },
-            parts: Vec::with_capacity(files.parts.len()),
-            directory: files.directory.clone(),
+            all: Vec::with_capacity(parts.all.len()),
+            directory: parts.directory.clone(),
+            selection: parts.selection(),
+            input: only.and_then(Input::path).map(Into::into),
+            input_bytes: parts.size().filter(|_| any),
+            first_input: parts.all.first().and_then(|part| real_input(&part.input)),
             changes: None,
-            real_input: None,
             error: None,
             warnings: Vec::new(),
             tally: None,
         }
     }
 
+    /// The summary with what became of the files.
+    fn summary<'a>(&'a self, summary: RunSummary<'a>) -> RunSummary<'a> {
+        let path = self.all.iter().find_map(|part| part.output.as_deref());
+        // Of several outputs their directory.
+        let path = path.and(self.directory.as_deref()).or(path);
+        let output = path.and_then(SizedFile::at);
+        let only = self.all.first().filter(|_| self.directory.is_none());
+        let rejects = only.and_then(|part| part.rejects.as_deref());
+        RunSummary {
+            input: SizedFile {
+                path: self.input.clone(),
+                bytes: self.input_bytes,
+            },
+            files: self.directory.as_ref().map(|_| &*self.all),
+            output_is_gone: path.is_some() && output.is_none(),
+            output,
+            rejects: rejects.and_then(SizedFile::at),
+            changes: self.changes.as_deref().and_then(SizedFile::at),
+            blake3: only.map_or_else(FileHashes::default, |part| part.blake3.clone()),
+            ..summary
+        }
+    }
+
     /// A part whose rows did not run.
-    pub(super) fn add_unrun(&mut self, part: RunPart) {
-        let (state, error) = match part.state {
-            PartState::None | PartState::Run(_) => (FileState::Left, None),
-            PartState::Skip => (FileState::Skipped, None),
-            PartState::Unusable(error) => (FileState::Failed, Some(error.in_a_line())),
-        };
-        let is_there = state == FileState::Skipped;
-        self.parts.push(FileSummary {
-            output: part.output.filter(|_| is_there),
-            rejects: part.rejects.filter(|_| is_there),
-            error,
-            ..without_output(&part.input, state)
+    pub(super) fn add_unrun(&mut self, part: RunPart<PartState<OpenPart>>) {
+        let unrun = |state| without_output(&part.input, state);
+        self.all.push(match part.state {
+            PartState::Run(_) => unrun(FileState::Left),
+            PartState::Finished { rejects } => FileSummary {
+                output: part.output,
+                rejects,
+                ..unrun(FileState::Skipped)
+            },
+            PartState::Unusable(error) => FileSummary {
+                error: Some(error.in_a_line()),
+                ..unrun(FileState::Failed)
+            },
         });
     }
 
     /// A part that cannot be used, and why.
     pub(super) fn add_failed(&mut self, input: &ReaderSettings, error: String) {
-        self.parts.push(FileSummary {
+        self.all.push(FileSummary {
             error: Some(error),
             ..without_output(input, FileState::Failed)
         });
@@ -242,7 +271,7 @@ impl EndedFiles {
             (false, None, None) => FileState::Left,
         };
         if self.directory.is_none() {
-            self.input.bytes = opened.size.or(Some(counts.state.position));
+            self.input_bytes = opened.size.or(Some(counts.state.position));
         }
         // Of an input without rows, the first ones are all.
         let selection = Selection {
@@ -252,7 +281,7 @@ impl EndedFiles {
         let name = selection.of(&input.file.input.display());
         let resolved = if is_whole { rows.resolved } else { u64::MAX };
         self.warnings.extend(no_rows(&name, resolved));
-        // As in a directory where we may only add files.
+        // As in a directory to which rescore may only add files.
         self.warnings.extend(written.unsynced.map(|directory| {
             format!(
                 "`{}` cannot be synced: the files in it are complete, but a power cut now may undo their names",
@@ -261,7 +290,7 @@ impl EndedFiles {
         }));
         self.warnings.dedup();
         self.changes = written.changes;
-        self.parts.push(FileSummary {
+        self.all.push(FileSummary {
             output: written.output,
             rejects: written.rejects,
             blake3: FileHashes {
@@ -272,22 +301,6 @@ impl EndedFiles {
             error: error.map(Error::in_a_line),
             ..without_output(input, ended)
         });
-    }
-
-    /// The output, complete or partial, or the directory of several; `None` for standard output.
-    pub(super) fn output(&self) -> Option<&Path> {
-        let output = self.parts.iter().find_map(|part| part.output.as_deref());
-        output.and(self.directory.as_deref()).or(output)
-    }
-
-    /// The rows without a verdict of the only output.
-    pub(super) fn rejects(&self) -> Option<&Path> {
-        self.only()?.rejects.as_deref()
-    }
-
-    /// The part of a run that has only one.
-    fn only(&self) -> Option<&FileSummary> {
-        self.parts.first().filter(|_| self.directory.is_none())
     }
 }
 
@@ -300,5 +313,77 @@ fn without_output(input: &ReaderSettings, state: FileState) -> FileSummary {
         blake3: FileHashes::default(),
         rows: RowCounts::default(),
         error: None,
+    }
+}
+
+/// How long closing the ledger may take when a service manager waits: a run must end within 30 s.
+const TERMINATED_CLOSE: Duration = Duration::from_millis(1_500);
+/// How long it may take otherwise: a large log is merged into the database first. Ctrl-C ends the wait.
+const LEDGER_CLOSE: Duration = Duration::from_secs(60);
+
+/// Records in the ledger, if there is one, how the run over this input is about to leave its files.
+pub(super) fn recorder(
+    ledger: Option<&RunningLedger>,
+    input: Option<PathBuf>,
+) -> impl Fn(&[DurableFile]) + use<> {
+    let record = ledger.map(RunningLedger::recorder);
+    move |files| {
+        let Some(record) = &record else {
+            return;
+        };
+        // A file keeps its partial name if another program has put a file at its path.
+        let partial = |(path, state): &DurableFile| (partial_of(path), state.clone());
+        let files: Vec<_> = files
+            .iter()
+            .cloned()
+            .chain(files.iter().map(partial))
+            .collect();
+        record(&files, input.as_deref());
+    }
+}
+
+/// What ended the run early, with what to do. A run without a ledger, or to a stream, is not remembered.
+pub(super) fn explain(error: Error, is_remembered: bool, counts: &Counts) -> Error {
+    match counts.cancelled {
+        Some(CancelReason::MaxCalls | CancelReason::MaxCost) => error.or_hint(if is_remembered {
+            "the budget is for all starts of the run: the same command with a higher one, or without it, continues"
+        } else {
+            "without a ledger, and to standard output, each start writes all rows and has the whole budget"
+        }),
+        _ => full_disk(error),
+    }
+}
+
+/// Waits until everything in the ledger is durable, once its writer is gone. Returns its state.
+pub(super) fn close(ledger: &RunningLedger, counts: &Counts) -> LedgerLeft {
+    ledger.wait_until_stored(patience(counts));
+    let path = ledger.path().to_owned();
+    if ledger.is_gone() {
+        LedgerLeft::Gone
+    } else if counts.cancelled == Some(CancelReason::Ledger) && ledger.is_damaged() {
+        LedgerLeft::Damaged(path)
+    } else {
+        LedgerLeft::Kept(path)
+    }
+}
+
+/// How the run has ended, for the ledger.
+pub(super) fn run_end(counts: &Counts) -> RunEnd {
+    let is_part = counts.state.input_end == Some(InputEnd::Part);
+    let unfinished = [counts.cancelled, counts.limited, counts.state.file_failed];
+    if is_part || unfinished.iter().any(Option::is_some) {
+        return RunEnd::Stopped;
+    }
+    RunEnd::Finished {
+        failed: counts.failed.rows + counts.state.skipped_with_rejects,
+    }
+}
+
+/// How long closing the ledger may take.
+pub(super) const fn patience(counts: &Counts) -> Duration {
+    if counts.state.terminated {
+        TERMINATED_CLOSE
+    } else {
+        LEDGER_CLOSE
     }
 }

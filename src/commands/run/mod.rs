@@ -1,26 +1,18 @@
 //! `rescore run`: files of users in, the same files with verdicts out.
 //!
-//! [`execute()`] runs four phases. [`prepare`] opens and checks everything, [`announce`] says what is about to happen,
-//! [`drive`] lets rows run until the end or a stop, and [`finish`] says how it went. The reader and the writer have
-//! threads of their own; calls, timers and the dispatcher share the thread that called.
-//!
-//! A run is a list of parts, an input and its output each; one file is a list of one: see [`files`].
+//! [`execute()`] takes a run through three values, each of which consumes the one before: its [`plan`], what is [`open`] for it, and
+//! the [`running`] rows. Then it can [`finish`].
 
-mod announce;
-mod before_paying;
-mod drive;
+mod count;
 mod execute;
-mod files;
 mod finish;
-mod first_pass;
-mod ledger;
-mod prepare;
-mod threads;
+mod open;
+mod plan;
+mod running;
 
 #[cfg(test)]
 mod tests;
 
-pub(super) use before_paying::{count, look_up_in};
+pub(super) use count::{CountedFile, Counting, FirstCount, calls_left, ledger_notices, paid_in};
 pub(crate) use execute::execute;
-pub(super) use files::{Files, PartState};
-pub(super) use first_pass::{CountedFile, Counting, FirstCount, ledger_notices, paid_in};
+pub(super) use plan::{PartState, RunParts};

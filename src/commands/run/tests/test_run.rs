@@ -12,8 +12,8 @@ use tempfile::TempDir;
 
 use crate::base::error::Exit;
 use crate::base::private_file::Readers;
-use crate::commands::run::ledger::run_end;
-use crate::commands::run::threads::{RowStages, RowsEnd, run_rows};
+use crate::commands::run::finish::run_end;
+use crate::commands::run::running::{RowStages, RowsEnd, run_rows};
 use crate::commands::signals::runtime;
 use crate::engine::{Fixture, directory, ledger};
 use crate::fields::UserRequest;
