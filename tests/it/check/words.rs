@@ -65,35 +65,6 @@ fn each_of_several_files_has_a_line_and_one_that_cannot_be_used_stops_no_other()
 }
 
 #[test]
-fn what_keeps_a_run_from_starting_keeps_a_check_from_starting() {
-    let place = Place::with("users.csv", "a,b\n1,2\n");
-    place.write("empty.csv", "");
-    let row = r#"{"name":"Ann","phone":4930123456,"ip":"::1","user_agent":"curl/8"}"#;
-    place.write("users.jsonl", format!("{row}\n").repeat(100));
-    let names = place.names();
-    for (words, expected) in [
-        ("users.csv", "no column for `name`"),
-        ("users.csv -", "standard input cannot be one of several"),
-        ("users.jsonl", "`--phone-region` reads national numbers"),
-        ("nowhere.csv", "cannot read `nowhere.csv`"),
-        ("none/*.csv", "no file matches `none/*.csv`"),
-        (".", "`.` is a directory"),
-        ("users.csv --price EUR", "--price"),
-        ("users.csv --max-age 7", "--max-age"),
-        ("users.csv --max-age 30d..24d", "the shorter time first"),
-        ("users.csv --plan free --advanced", "for the paid plan only"),
-        ("users.csv -o x.csv --output-dir x", "cannot be used with"),
-    ] {
-        let done = place.rescore("check").args(words).done();
-        done.exits(2).says(expected);
-        done.check(done.stdout.is_empty(), "no result");
-    }
-    let done = place.rescore("check empty.csv").done();
-    done.exits(0).says("has no rows");
-    assert_eq!(place.names(), names);
-}
-
-#[test]
 fn nothing_from_a_file_steers_the_terminal() {
     let name = "a\u{1b}[2J\u{202e}.csv";
     let place = Place::with(

@@ -2,7 +2,6 @@
 
 use serde_json::json;
 
-use crate::support::command_line::CommandLine;
 use crate::support::process::Place;
 use crate::support::server::{Action, Request, Server, ok};
 use crate::support::users;
@@ -53,10 +52,6 @@ fn thresholds_are_the_highest_scores_of_their_decision_in_every_notation() {
             "{arguments}"
         );
     }
-    let line = CommandLine::new();
-    let order = "`--approve-max 6` is above `--review-max 5`";
-    line.refuses_typed("--approve-max 6", &[order]);
-    line.refuses_typed("--review-max NaN", &["--review-max"]);
 }
 
 /// A verdict whose level is the user's name, as it stands in the answer.
@@ -171,37 +166,6 @@ fn a_pointer_that_leads_to_personal_data_shows_none() {
     for name in ["s.json", "run.log"] {
         assert!(!place.text(name).contains("mail.example"), "{name}");
     }
-}
-
-#[test]
-fn levels_and_thresholds_are_not_mixed_and_a_level_is_in_one_list_only() {
-    let line = CommandLine::new();
-    let by = "--decide-by level=/summary/risk_level";
-    for (arguments, words) in [
-        ("", "`--decide-by level` needs the levels"),
-        (
-            "--approve-levels 0,low,LOW",
-            "has the level `LOW`, which is listed before",
-        ),
-        (
-            "--approve-levels 0 --block-levels 2,0",
-            "has the level `0`, which is listed before",
-        ),
-        (
-            "--review-levels 1,,2",
-            "`--review-levels` has an empty level",
-        ),
-    ] {
-        line.refuses_typed(format!("{by} {arguments}").as_str(), &[words]);
-    }
-    let by_score = "levels have no effect when decisions are made by the score";
-    line.refuses_typed("--review-levels 1", &[by_score]);
-    line.refuses_typed("--decide-by scores", &["expected `score`"]);
-    let pointer = "`risk_level` is not a JSON pointer";
-    line.refuses_typed(
-        "--decide-by level=risk_level --approve-levels 0",
-        &[pointer],
-    );
 }
 
 #[test]

@@ -136,33 +136,10 @@ fn warnings_and_the_error_that_ends_a_run_are_in_the_log_and_the_next_run_adds_t
 #[test]
 fn a_log_is_never_added_to_another_file() {
     let line = CommandLine::new();
-    for (arguments, words) in [
-        (
-            "--log users.csv",
-            "the log `users.csv` would overwrite the input",
-        ),
-        ("--log scored.csv", "would be the same file"),
-        ("--log scored.rejects.csv", "would be the same file"),
-        ("--log rescore.ledger", "would be the same file"),
-        ("--log x --summary x", "would be the same file"),
-        ("--log x --metrics x", "would be the same file"),
-        ("--log /dev/full", "it is not a regular file"),
-    ] {
-        line.refuses_typed(arguments, &[words]);
-    }
     line.place.write("precious.csv", "id,name\n");
     symlink("precious.csv", line.place.path("link")).unwrap();
-    for (arguments, words) in [
-        (
-            "--log precious.csv",
-            "its content does not come from rescore",
-        ),
-        ("--log link", "it is a symbolic link"),
-    ] {
-        let done = line.typed(arguments).done();
-        done.exits(2)
-            .says(words)
-            .says("hint: give `--log` another name");
+    for arguments in ["--log precious.csv", "--log link"] {
+        line.typed(arguments).done().exits(2);
         assert_eq!(line.place.text("precious.csv"), "id,name\n");
     }
     assert_eq!(line.server.calls(), 0);

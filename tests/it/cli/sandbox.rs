@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
-use std::net::TcpListener;
 
 use serde_json::{Value, json};
 
@@ -292,28 +291,4 @@ fn a_rehearsal_with_faults_and_a_limit_adds_up() {
     // Answers that were billed and brought no verdict are counted apart.
     let bill = books_agree("--fault bad-json=0.1 --fault 503=0.05 --seed 7");
     assert!(bill["faults"]["bad-json"].as_u64() > Some(0), "{bill}");
-}
-
-#[test]
-fn it_listens_on_this_machine_only_and_plays_only_the_faults_that_it_knows() {
-    let place = Place::new();
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let taken = format!("--listen {}", taken.local_addr().unwrap());
-    for (arguments, words) in [
-        ("--listen 0.0.0.0:1", "loopback"),
-        ("--listen [::]:1", "loopback"),
-        (&taken, "cannot listen on"),
-        (
-            "--fault 404=1",
-            "402, 403, 500, 503, reset, stall, bad-json and lost",
-        ),
-        ("--fault 500=1.5", "between 0 and 1"),
-        ("--fault 500=0.9 --fault reset=0.2", "more than 1"),
-        ("--burst 3", "--rate-limit"),
-        // An empty key, as from `--accept-key "$KEY"` with an unset variable, must not count as accepted.
-        ("--accept-key=", "--accept-key <KEY>"),
-    ] {
-        let done = place.rescore("sandbox").args(arguments).done();
-        done.exits(2).says("error:").says(words);
-    }
 }

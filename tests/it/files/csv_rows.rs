@@ -139,17 +139,6 @@ fn each_broken_rule_has_its_reason_word_and_costs_no_call() {
 }
 
 #[test]
-fn a_quote_that_is_never_closed_is_named_with_its_line_before_the_first_call() {
-    let server = Server::good();
-    let open = "3,\"User 3,u@x.org,::1,u\n4,User 4,u@x.org,::1,u\n";
-    let (place, done) = score(users::csv(2) + open, &server, "");
-    done.exits(2)
-        .says("the quote that opens at line 4 is never closed");
-    assert_eq!(place.names(), ["users.csv"]);
-    assert_eq!(server.calls(), 0);
-}
-
-#[test]
 fn an_empty_value_in_the_only_column_is_a_row() {
     let server = Server::good();
     let set = "--set ip=::1 --set user_agent=u --set phone=+15550100199";

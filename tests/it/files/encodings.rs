@@ -130,48 +130,6 @@ fn bytes_that_are_no_text_fail_only_their_row() {
 }
 
 #[test]
-fn an_encoding_that_does_not_fit_is_refused_before_the_first_call() {
-    let piped = b"name|email|ip|user_agent\n\x83\x7c|a@x.org|::1|u\n";
-    let marked = b"\xef\xbb\xbfname,email,ip,user_agent\nA,a@x.org,::1,u\n";
-    let server = Server::good();
-    for (bytes, encoding, args, words) in [
-        (WESTERN, "utf-16", &[][..], "`iconv -f UTF-16LE -t UTF-8`"),
-        (
-            WESTERN,
-            "win1252",
-            &[],
-            "expected the name of an encoding, such as `utf-8`",
-        ),
-        (
-            piped,
-            "shift_jis",
-            &[],
-            "in Shift_JIS, the delimiter `|` can be half a character",
-        ),
-        (
-            marked,
-            "latin1",
-            &[],
-            "starts with the byte order mark of UTF-8",
-        ),
-        (
-            b"{\"name\":\"A\"}\n",
-            "latin1",
-            &["--format", "jsonl"],
-            "JSONL, which is always UTF-8",
-        ),
-    ] {
-        let (_, done) = score_in(encoding, bytes, &server, args);
-        done.exits(2).says(words);
-    }
-    assert_eq!(server.calls(), 0);
-    // UTF-8 may be named, and a pipe between single bytes is fine.
-    score_in("UTF-8", marked, &server, &[]).1.exits(0);
-    let piped = b"name|email|ip|user_agent\nJ\xfcrgen|a@x.org|::1|u\n";
-    score_in("windows-1252", piped, &server, &[]).1.exits(0);
-}
-
-#[test]
 fn the_encoding_that_is_suggested_reads_the_file() {
     let server = Server::good();
     let start = b"\xcf\xf0\xe8\xe2\xe5\xf2 \xc8\xe2\xe0\xed\xee\xe2 ";

@@ -23,65 +23,6 @@ fn with(name: &str, members: &str) -> String {
 }
 
 #[test]
-fn a_column_that_rescore_did_not_write_is_refused_before_the_first_call() {
-    let server = Server::good();
-    for (columns, cells, words) in [
-        (",decision", ",manually approved by Eve", "`decision`"),
-        (",risk_score,decision", ",1.0,approve", "`risk_score`"),
-        (
-            COLUMNS,
-            ",t-1,1.0,manually approved by Eve",
-            "the one in row 1",
-        ),
-        (COLUMNS, ",=1+1,1.0,approve", "`transaction_id`"),
-        (",country", ",FR", "give `--column` another name"),
-    ] {
-        let csv = format!("{HEADER}{columns}\nA,a@x.org,::1,u{cells}\n");
-        let (place, done) = score(csv, &server, "--column country=/summary/risk_level");
-        done.exits(2).silent_about("Eve");
-        done.says("does not come from rescore")
-            .says(words)
-            .says("`--prefix rescore_`");
-        assert_eq!(place.names(), ["users.csv"]);
-    }
-    for (members, words) in [
-        (r#""decision":"manually approved by Eve""#, "`decision`"),
-        (
-            r#""d\u0065cision":"approve","risk_score":1.0"#,
-            "are all there",
-        ),
-        (
-            r#""transaction_id":"t","risk_score":1.0,"decision":"Eve""#,
-            "the one in row 2",
-        ),
-        (
-            r#""transaction_id":"t","risk_score":"1.0","decision":null"#,
-            "`risk_score`",
-        ),
-        (
-            r#""transaction_id":{},"risk_score":null,"decision":null"#,
-            "`transaction_id`",
-        ),
-    ] {
-        let lines = format!("{}\n{}\n", object("A"), with("B", members));
-        let (place, done) = score_lines(&lines, &server, "");
-        done.exits(2).silent_about("Eve");
-        done.says("does not come from rescore")
-            .says(words)
-            .says("--prefix");
-        assert_eq!(place.names(), ["users.jsonl"]);
-    }
-    // A name that a field is taken from, also where a pointer goes through it.
-    let csv = format!("{HEADER}\nA,a@x.org,::1,u\n");
-    let (_, done) = score(&csv, &server, "--column email=/summary/risk_level");
-    done.exits(2).says("the field `email`").says("--prefix");
-    let args = "--map ip=/device/ip --column device=/summary/x";
-    let (_, done) = score_lines(&object("A"), &server, args);
-    done.exits(2).says("the field `ip`");
-    assert_eq!(server.calls(), 0);
-}
-
-#[test]
 fn with_a_prefix_the_column_of_the_user_stays() {
     let server = Server::good();
     let (eve, cells) = ("manually approved by Eve", Verdict::of("A").cells(','));

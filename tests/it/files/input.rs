@@ -9,18 +9,6 @@ use crate::support::server::Server;
 use crate::support::users::{self, COLUMNS, Verdict, gzip};
 
 #[test]
-fn an_input_that_is_missing_or_a_directory_is_named_and_nothing_is_sent() {
-    let (place, server) = (Place::new(), Server::good());
-    let missing = place.score(&server, "");
-    missing.exits(2).says("`users.csv`").says("no such file");
-    fs::create_dir(place.path("users.csv")).unwrap();
-    let directory = place.score(&server, "");
-    directory.exits(2).says("`users.csv`").says("directory");
-    assert_eq!(place.names(), ["users.csv"]);
-    assert_eq!(server.calls(), 0);
-}
-
-#[test]
 fn a_file_without_rows_is_a_finished_run_with_a_warning() {
     let server = Server::good();
     for (name, content, options) in [
@@ -94,10 +82,6 @@ fn a_compressed_file_that_is_cut_off_or_damaged_is_refused_before_the_first_call
             assert_eq!(place.names(), ["users.csv"]);
         }
     }
-    // A frame that needs a window of 2 GiB.
-    let long = [0x28, 0xb5, 0x2f, 0xfd, 0, 0xa8, 1, 0, 0];
-    let (_, done) = score(long, &server, "");
-    done.exits(2).says("it was packed by `zstd --long`");
     assert_eq!(server.calls(), 0);
     // A stream cannot be checked before it ends: the rows that came are kept, and the run does not count as finished.
     let place = Place::new();
@@ -148,23 +132,6 @@ fn format_and_delimiter_are_found_and_those_that_are_named_win() {
     done.exits(0);
     let members = Verdict::of("Jane").members();
     assert_eq!(done.printed(), object.replace('}', &format!("{members}}}")));
-
-    let calls = server.calls();
-    for (arguments, hint) in [
-        ("--delimiter ab", "--delimiter"),
-        (
-            "",
-            "only one column was found; if there are more, `--delimiter` says",
-        ),
-        (
-            "--delimiter ;",
-            "only one column was found; without `--delimiter`",
-        ),
-    ] {
-        let (_, done) = score(csv.replace(',', "~"), &server, arguments);
-        done.exits(2).says(hint);
-    }
-    assert_eq!(server.calls(), calls);
 }
 
 #[test]

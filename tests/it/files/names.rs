@@ -119,65 +119,6 @@ fn names_and_values_that_look_the_same_are_the_same() {
 }
 
 #[test]
-fn a_path_that_only_a_shell_or_another_program_knows_is_named() {
-    let server = Server::good();
-    let place = Place::with("users.csv", users::csv(1));
-    place.write("home.toml", "output = \"$HOME/scored.csv\"\n");
-    let utf16 = "rate = \"5/s\"\n".encode_utf16().flat_map(u16::to_le_bytes);
-    place.write(
-        "utf16.toml",
-        [0xff, 0xfe].into_iter().chain(utf16).collect::<Vec<u8>>(),
-    );
-    place.write("latin1.toml", b"output = \"\xfc\"\n");
-    for (args, words) in [
-        (
-            &["users.csv", "-o", "~/scored.csv"][..],
-            "`~` is not expanded",
-        ),
-        (&["~/users.csv", "-o", "scored.csv"], "`~` is not expanded"),
-        (
-            &["users.csv", "--config", "home.toml"],
-            "variables are not expanded",
-        ),
-        (
-            &["users.csv", "-o", "s3://bucket/scored.csv"],
-            "`aws s3 cp`",
-        ),
-        (
-            &["users.csv", "-o", "gs://bucket/scored.csv"],
-            "write a file, and copy it",
-        ),
-        (
-            &["users.csv", "-o", "none/scored.csv"],
-            "create the directory `none` first",
-        ),
-        (
-            &["users.csv", "\u{2013}o", "scored.csv"],
-            "starts with a long dash",
-        ),
-        (
-            &["users.csv", "\u{2014}output=scored.csv"],
-            "starts with a long dash",
-        ),
-        (&["users.csv", "--config", "utf16.toml"], "it is UTF-16"),
-        (&["users.csv", "--config", "latin1.toml"], "invalid utf-8"),
-    ] {
-        place
-            .run(&server, args.iter().copied())
-            .done()
-            .exits(2)
-            .says(words);
-    }
-    // Names that only look like these.
-    place.write("users~.csv", users::csv(1));
-    place
-        .run(&server, ["users~.csv", "-o", "cost$.csv"])
-        .done()
-        .exits(0);
-    assert_eq!(server.calls(), 1);
-}
-
-#[test]
 fn quotes_around_a_variable_are_left_out_and_said() {
     let (place, server) = (Place::with("users.csv", users::csv(1)), Server::good());
     let run = place

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::{HEADER, score};
 use crate::support::process::Place;
 use crate::support::server::{Action, Request, Server, answer, good};
-use crate::support::users::{self, COLUMNS, Verdict, gzip};
+use crate::support::users::{self, COLUMNS, Verdict};
 
 /// The fields of the requests that a server got, by their names.
 fn sent(server: &Server, field: &str) -> Vec<String> {
@@ -179,82 +179,6 @@ fn a_text_of_several_lines_is_not_taken_for_rows() {
     let server = Server::good();
     score(&csv, &server, "").1.exits(0);
     assert_eq!(server.calls(), 1);
-}
-
-#[test]
-fn what_is_no_file_of_rows_is_named_with_the_command_that_helps() {
-    let header = HEADER.as_bytes();
-    let row = b"\nA,a@x.org,::1,u\n";
-    for (name, content, what, help) in [
-        (
-            "a.csv",
-            &[b"Export of users\n# today\n\n", header, row].concat()[..],
-            "line 4 looks like it",
-            "`tail -n +4 'a.csv' |",
-        ),
-        (
-            "b.csv",
-            &[
-                b"Export;;;\n",
-                HEADER.replace(',', ";").as_bytes(),
-                b"\nA;a@x.org;::1;u\n",
-            ]
-            .concat(),
-            "line 2 looks like it",
-            "`tail -n +2 'b.csv' |",
-        ),
-        (
-            "c.jsonl",
-            br#"{"name":"A"}{"name":"B"}"#,
-            "follow each other on one line",
-            "`jq -c .`",
-        ),
-        ("d.bz2", b"BZh91AY&SYx", "bzip2 data", "`bunzip2`"),
-        ("d.xz", b"\xfd7zXZ\0\0", "xz data", "`unxz`"),
-        ("d.arrow", b"ARROW1\0\0", "an Arrow file", "read_feather"),
-        ("e.avro", b"Obj\x01\x04", "an Avro file", "`fastavro"),
-        ("f.orc", b"ORC\0\x01", "an ORC file", "read_orc"),
-        (
-            "g.db",
-            b"SQLite format 3\0",
-            "an SQLite database",
-            "`sqlite3 -header -csv",
-        ),
-        (
-            "h.duckdb",
-            b"12345678DUCK\0\0",
-            "a DuckDB database",
-            "`duckdb ",
-        ),
-        (
-            "i.csv.gz",
-            &gzip(gzip(header)),
-            "gzip data within compressed data",
-            "`gunzip`",
-        ),
-    ] {
-        let place = Place::with(name, content);
-        let done = place.rescore(["check", name, "--no-ledger"]).done();
-        done.exits(2).says(what).says(help);
-    }
-    let titled = format!("# today\n{HEADER}\nA,a@x.org,::1,u\n");
-    let place = Place::with("t.csv.gz", gzip(titled.as_bytes()));
-    let packed = place.rescore("check t.csv.gz --no-ledger").done();
-    packed.exits(2).says("`zcat 't.csv.gz' | tail -n +2 |");
-    let piped = place.rescore("check --no-ledger").stdin(titled).done();
-    piped.exits(2).says("`tail -n +2 | rescore run -");
-    for (address, help) in [
-        (
-            "s3://bucket/users.csv",
-            "`aws s3 cp 's3://bucket/users.csv' - |",
-        ),
-        ("https://x.example/users.csv", "`curl -sSf"),
-    ] {
-        let done = Place::new()
-            .rescore(["check", address, "--no-ledger"])
-            .done();
-        done.exits(2).says(help);
-    }
 }
 
 #[test]

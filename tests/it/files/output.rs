@@ -141,39 +141,6 @@ fn a_summary_replaces_only_an_earlier_summary() {
 }
 
 #[test]
-fn a_path_that_cannot_be_written_is_found_before_the_first_call() {
-    let (place, server) = (Place::with("users.csv", users::csv(3)), Server::good());
-    fs::create_dir(place.path("directory")).unwrap();
-    symlink("no/such/scored.csv", place.path("link.csv")).unwrap();
-    let create = "hint: create the directory `no/such` first";
-    for (files, words) in [
-        ("-o directory", "it is a directory"),
-        ("-o new/", "cannot write `new/`\n  it is a directory"),
-        ("-o users.csv/scored.csv", "users.csv/scored.csv"),
-        ("-o /proc/scored.csv", "/proc/scored.csv"),
-        ("-o no/such/scored.csv", create),
-        ("-o link.csv", "it is a link to `no/such/scored.csv`"),
-        ("--output-dir no/such/scored", create),
-        ("-o x.csv --rejects no/such/rejects.csv", create),
-        ("-o x.csv --summary no/such/summary.json", create),
-        ("-o x.csv --log no/such/run.log", create),
-        ("-o x.csv --metrics no/such/rescore.prom", create),
-    ] {
-        let run = place.run(&server, "users.csv").args(files);
-        run.done().exits(2).says(words);
-    }
-    // Only input and output can be streams.
-    for file in ["--summary", "--ledger", "--changes", "--rejects"] {
-        let done = place.score(&server, [file, "-"]);
-        done.exits(2)
-            .says("this must be a file and not a stream")
-            .says(file);
-    }
-    assert_eq!(server.calls(), 0);
-    assert_eq!(place.names(), ["directory", "link.csv", "users.csv"]);
-}
-
-#[test]
 fn the_partial_file_lies_beside_the_real_target_of_a_link() {
     let csv = users::csv(4);
     let place = Place::with("users.csv", &csv);

@@ -140,33 +140,6 @@ fn each_row_may_name_its_own_region() {
 }
 
 #[test]
-fn what_would_fail_for_its_region_is_refused_with_what_may_be_meant() {
-    let server = Server::good();
-    let csv = "name,phone,country,ip,user_agent\nA,030 1234567,DE,::1,u\n";
-    let national: String = { 0..120 }
-        .map(|row| format!("User {row},0151 234567{:02},CH,::1,u\n", row % 100))
-        .collect();
-    let national = format!("{}{national}", csv.split_inclusive('\n').next().unwrap());
-    for (csv, args, words) in [
-        (
-            csv,
-            "--phone-region-column contry",
-            "did you mean `--phone-region-column 'country'`?",
-        ),
-        (
-            csv,
-            "--phone-region Germany",
-            "the ISO 3166 code of a country, such as `DE`",
-        ),
-        (&national, "", "`--phone-region DE`"),
-    ] {
-        let (_, done) = score(csv, &server, args);
-        done.exits(2).says(words);
-    }
-    assert_eq!(server.calls(), 0);
-}
-
-#[test]
 fn what_is_dropped_is_counted_and_what_is_empty_is_filled() {
     let csv = "first,last,email,phone,ip,user_agent\n\
         Ann,NULL,nobody,+15550100199,::1,n/a\n\

@@ -241,32 +241,3 @@ fn of_two_budgets_the_smaller_one_stops_the_run_and_is_named() {
     }
     assert_eq!(server.calls(), 3);
 }
-
-#[test]
-fn a_budget_without_a_price_or_for_less_than_a_call_is_refused_before_the_first_call() {
-    let (place, server) = (Place::with("users.csv", users::csv(9)), Server::good());
-    for (args, words) in [
-        (
-            &["--max-cost", "5"][..],
-            "hint: add it, as in `--price 0.004`",
-        ),
-        (
-            &["--max-cost", "5/week"],
-            "only `/day` or `/month` can follow",
-        ),
-        (
-            &["--max-calls", "5/day", "--no-ledger"],
-            "hint: leave out `--no-ledger`",
-        ),
-        (&["--price", "0"], "a price is more than 0"),
-        (&["--price", "0,004"], "expected a price such as"),
-        (&["--price", "0.004 E\u{1b}[1m"], "expected a price such as"),
-        (
-            &["--price", "0.004 EUR", "--max-cost", "0.003"],
-            "which is less than the price of a call: 0.004 EUR",
-        ),
-    ] {
-        place.score(&server, args).exits(2).says(words);
-    }
-    assert_eq!(server.calls(), 0);
-}
