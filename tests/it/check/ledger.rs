@@ -217,32 +217,3 @@ fn a_file_that_the_run_refuses_costs_no_call() {
     let anyway = [&options[..], &["--keep-going"]].concat();
     assert_eq!(agree(&place, &stand_in, &anyway, &[])["calls"], 3);
 }
-
-#[test]
-fn what_keeps_the_run_from_sending_anything_is_a_warning() {
-    let place = Place::with("users.csv", users::csv(3) + "4,,,,,\n");
-    for (args, code, words) in [
-        (
-            "--min-rows 5 --max-invalid 20%",
-            1,
-            "1 of the 4 rows of `users.csv` cannot be sent",
-        ),
-        (
-            "--min-rows 5",
-            1,
-            "`users.csv` has 4 rows, fewer than `--min-rows 5`",
-        ),
-        // As for the run, all rows of a file count.
-        ("--min-rows 4 --limit 1", 0, ""),
-    ] {
-        let done = place.rescore("check users.csv").args(args).done();
-        done.exits(code).says(words);
-        let warns = done
-            .stderr
-            .contains("warning: `rescore run` sends nothing: ");
-        assert_eq!(warns, code == 1, "{done}");
-    }
-    // Those of a stream cannot be counted first.
-    let piped = place.rescore("check --min-rows 5").stdin(users::csv(9));
-    piped.done().exits(0).says("`--min-rows` needs a file");
-}

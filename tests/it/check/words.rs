@@ -1,68 +1,8 @@
-//! What a check says to people, and what keeps it from starting.
-
-use insta::assert_snapshot;
+//! What a check shows: nothing that steers a terminal, and the requests as they are sent.
 
 use crate::support::process::{KEY, Place, clean};
 use crate::support::server::Server;
 use crate::support::users;
-
-fn sample(name: &str) -> Vec<u8> {
-    let path = format!("{}/samples/{name}", env!("CARGO_MANIFEST_DIR"));
-    std::fs::read(path).unwrap()
-}
-
-#[test]
-fn the_samples_need_no_setting_and_no_key_and_come_with_what_helps() {
-    let place = Place::with("users.csv", sample("users.csv"));
-    place.write("messy.csv", sample("messy.csv"));
-    let done = place.rescore("check users.csv").done();
-    done.exits(0).prints("200 rows: 194 calls to make\n");
-    let done = place
-        .rescore("check messy.csv")
-        .args(["--price", "0.004 EUR"])
-        .done();
-    done.exits(1);
-    assert_snapshot!(done.printed(), @r"
-    messy.csv: 39 rows, 11 cannot be sent
-      name ← `Full Name`, email ← `E-mail`, phone ← `Phone Number`, ip ← `IP Address`, user_agent ← `User Agent`
-      2 ragged: rows 8, 31
-      1 text_after_quote: row 26
-      1 not_utf8: row 28; may help: `--encoding`
-      1 missing_ip: row 10; may help: `--map`
-      1 missing_user_agent: row 23; may help: `--map`, `--default`
-      1 missing_contact: row 21; may help: `--map`
-      1 invalid_ip: row 4
-      2 invalid_email: rows 13, 16; may help: `--invalid`
-      1 invalid_phone: row 18; may help: `--phone-region`, `--invalid`
-
-    a new ledger, `rescore.ledger`
-    39 rows: 28 calls to make (about 0.112 EUR)
-      11 cannot be sent
-    ");
-    assert_eq!(place.names(), ["messy.csv", "users.csv"]);
-}
-
-#[test]
-fn each_of_several_files_has_a_line_and_one_that_cannot_be_used_stops_no_other() {
-    let place = Place::with("a.csv", users::csv(4));
-    place.write("b.csv", users::csv(6).replace("email", "E-mail"));
-    place.write("c.csv", "a,b\n1,2\n");
-    let done = place.rescore("check b.csv a.csv c.csv -q").done();
-    done.exits(2)
-        .says("error: no column for `name`, for `email` or `phone`");
-    assert_snapshot!(done.printed(), @r"
-    3 files: 10 rows
-      a.csv: 4 rows
-        name ← `name`, email ← `email`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
-      b.csv: 6 rows
-        name ← `name`, email ← `E-mail`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
-      c.csv: cannot be used
-
-    a new ledger, `rescore.ledger`
-    10 rows: 6 calls to make
-      4 repeat another row
-    ");
-}
 
 #[test]
 fn nothing_from_a_file_steers_the_terminal() {

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{HEADER, score};
 use crate::support::process::Place;
-use crate::support::server::{Action, Request, Server, answer, good};
+use crate::support::server::{Server, good};
 use crate::support::users::{self, COLUMNS, Verdict};
 
 /// The fields of the requests that a server got, by their names.
@@ -179,41 +179,6 @@ fn a_text_of_several_lines_is_not_taken_for_rows() {
     let server = Server::good();
     score(&csv, &server, "").1.exits(0);
     assert_eq!(server.calls(), 1);
-}
-
-#[test]
-fn a_service_is_quoted_where_it_gives_no_verdict() {
-    let quota: fn(&Request) -> Action = |_| {
-        answer(
-            200,
-            &[],
-            r#"{"success":false,"message":"monthly quota exceeded"}"#,
-        )
-    };
-    let firewall: fn(&Request) -> Action = |_| {
-        answer(
-            403,
-            &[],
-            "<html><head><title>Access denied |\n x.example</title></head></html>",
-        )
-    };
-    for (service, words, hint) in [
-        (
-            quota,
-            "the service said: `monthly quota exceeded`",
-            "a quota may be used up",
-        ),
-        (
-            firewall,
-            "`Access denied | x.example`",
-            "a firewall or a proxy",
-        ),
-    ] {
-        let server = Server::start(service);
-        let csv = format!("{HEADER}\nA,a@x.org,::1,u\nB,b@x.org,::1,u\nC,c@x.org,::1,u\n");
-        let place = Place::with("users.csv", csv);
-        place.score(&server, "-c 1").says(words).says(hint);
-    }
 }
 
 #[test]

@@ -68,33 +68,6 @@ fn what_a_bad_night_failed_on_does_not_stop_the_next_one_and_is_retried_in_the_e
 }
 
 #[test]
-fn a_directory_that_is_removed_meanwhile_stops_the_run() {
-    let csv = users::csv(200);
-    let (server, release) = Server::holding(20);
-    let place = Place::with("users.csv", &csv);
-    fs::create_dir(place.path("out")).unwrap();
-    let run = || {
-        place.run(
-            &server,
-            "users.csv -o out/scored.csv -c 4 --ledger out/rescore.ledger",
-        )
-    };
-    let running = run().start();
-    server.wait_for_calls(24);
-    fs::remove_dir_all(place.path("out")).unwrap();
-    drop(release);
-    let done = running.done();
-    done.exits(3)
-        .says("it was removed or moved while it was in use");
-    let calls = server.calls();
-    assert!(calls <= 24 + 2 * 4, "{calls}: answers that cannot be kept");
-    assert_eq!(place.names(), ["users.csv"]);
-    fs::create_dir(place.path("out")).unwrap();
-    run().done().exits(0);
-    assert_eq!(place.text("out/scored.csv"), users::scored(&csv));
-}
-
-#[test]
 fn without_a_ledger_equal_rows_are_asked_once_and_nothing_is_left_behind() {
     let row = |id: usize| format!("{id},User {0},u{0}@example.com,192.0.2.1,u\n", id % 7);
     let csv = "id,name,email,ip,user_agent\n".to_owned() + &(0..50).map(row).collect::<String>();
@@ -242,20 +215,6 @@ fn a_file_with_too_few_rows_costs_no_call_and_replaces_nothing() {
         untouched(&place, &server, input);
         run("-q").exits(0).says("has no rows");
     }
-}
-
-#[test]
-fn a_stream_cannot_be_counted_before_the_first_call_and_is_refused() {
-    let (server, place) = (Server::good(), Place::with("scored", OLD));
-    for limit in ["--min-rows", "--max-invalid"] {
-        for input in ["-", "/dev/stdin"] {
-            let program = place.run(&server, [input, "-o", "scored", "--overwrite"]);
-            let done = program.args([limit, "1"]).stdin(users::csv(9)).done();
-            done.exits(2).says(&format!("`{limit}` needs a file"));
-            assert_eq!(place.names(), ["scored"]);
-        }
-    }
-    assert_eq!((&*place.text("scored"), server.calls()), (OLD, 0));
 }
 
 #[test]

@@ -3,8 +3,10 @@
 //!
 //! Each page is a snapshot; `INSTA_UPDATE=always cargo test --test it messages` writes all of them again.
 
+mod before_paying;
 mod command_line;
 mod files;
+mod service;
 
 use crate::support::process::Done;
 use crate::support::shown::without_times;
@@ -18,11 +20,12 @@ impl Page {
         self.0 += &format!("{words}\n\n");
     }
 
-    /// What a command said, and its exit code.
+    /// What a command printed and said, and its exit code.
     fn add(&mut self, scenario: &str, done: &Done) {
         let code = done.code().unwrap();
         // What clap adds to each of its errors.
-        let said = stable(&done.stderr).replace("\n\nFor more information, try '--help'.", "");
+        let said = stable(&(done.printed() + &done.stderr));
+        let said = said.replace("\n\nFor more information, try '--help'.", "");
         self.0 += &format!("$ {scenario}\n{}\n[{code}]\n\n", said.trim_end());
     }
 
@@ -60,17 +63,17 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// Without what differs from run to run: measured times, ports and process ids.
+/// Without what differs from run to run: times, ports, and numbers of processes.
 fn stable(text: &str) -> String {
-    let mut text = without_times(text);
-    for (before, instead) in [("127.0.0.1:", "PORT"), ("(process ", "ID")] {
-        let mut parts = text.split(before);
-        let mut stable = parts.next().unwrap_or_default().to_owned();
-        for part in parts {
-            let rest = part.trim_start_matches(|c: char| c.is_ascii_digit());
-            stable += &[before, instead, rest].concat();
-        }
-        text = stable;
+    let text = without_times(text).replace("no call for 4 s", "no call for TIME");
+    let mut stable = String::new();
+    for piece in text.split_inclusive(|c: char| !c.is_ascii_digit()) {
+        let rest = piece.trim_start_matches(|c: char| c.is_ascii_digit());
+        let digits = piece.len() - rest.len();
+        let is_port = digits >= 4 && stable.ends_with(':');
+        let differs = is_port || digits > 8 || stable.ends_with("(process ");
+        stable += if differs { "N" } else { &piece[..digits] };
+        stable += rest;
     }
-    text
+    stable
 }

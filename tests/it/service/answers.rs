@@ -82,39 +82,6 @@ fn each_answer_that_ends_a_row_ends_only_that_row_and_says_what_it_may_have_cost
 }
 
 #[test]
-fn each_answer_that_stops_the_run_costs_one_call_and_sends_nothing_elsewhere() {
-    let elsewhere = Server::good();
-    for (code, why) in [
-        (300, "the service redirects to another address"),
-        (302, "the service redirects to another address"),
-        (308, "neither key nor data were sent there"),
-        (401, "the service does not accept the API key"),
-        (402, "the account is out of credit"),
-        (403, "refuses access"),
-        (404, "the service does not accept requests at this address"),
-        (405, "the service does not accept requests at this address"),
-        (407, "the proxy or the network requires a login"),
-        (410, "the service does not accept requests at this address"),
-        (429, "the account is out of credit"),
-        (511, "the proxy or the network requires a login"),
-    ] {
-        let place = Place::with("users.csv", users::csv(100));
-        let target = format!("{}/v1/validate/user", elsewhere.url());
-        let body = r#"{"error":{"message":"no more, insufficient_quota"}}"#;
-        let server = Server::start(move |_| answer(code, &[("location", &target)], body));
-        let done = place.score(&server, "-q -c 64");
-        done.exits(4)
-            .says("error: ")
-            .says(why)
-            .says(&format!("\n  the service said: {code} "))
-            .says(": `no more, insufficient_quota`\n\nhint: ");
-        assert_eq!(server.calls(), 1, "{done}");
-        assert_eq!(place.names(), ["rescore.ledger", "users.csv"]);
-    }
-    assert_eq!(elsewhere.connections(), 0);
-}
-
-#[test]
 fn answers_without_a_verdict_are_paid_once_and_never_read_as_a_score() {
     let deep = format!(
         r#"{{"transaction_id":"t-1","summary":{}}}"#,

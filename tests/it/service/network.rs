@@ -238,24 +238,3 @@ fn a_service_that_is_silent_from_the_start_is_named_while_its_answer_is_waited_f
         .says(" (limit 4 s); ");
     assert_eq!(server.calls(), 1);
 }
-
-#[test]
-fn an_answer_that_http_does_not_allow_is_no_fault_of_a_row() {
-    for head in [
-        "HTTP/1.1 200 OK\r\nX-Foo : bar",
-        "HTTP/1.1 2OO OK",
-        "ICY 200 OK",
-        "220 mail ESMTP",
-    ] {
-        let place = Place::with("users.csv", users::csv(9));
-        let answer = format!("{head}\r\ncontent-length: 2\r\n\r\n{{}}");
-        let server = Server::start(move |_| raw(answer.clone()).then_close());
-        let done = place.score(&server, "");
-        done.exits(3)
-            .says(" does not answer in HTTP\n  the last call: the answer is not HTTP: ")
-            .says("the calls may have been billed")
-            .silent_about("this row");
-        // One row, once more at most.
-        assert_eq!(server.calls(), 2, "{head}");
-    }
-}
