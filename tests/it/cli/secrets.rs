@@ -154,8 +154,7 @@ fn no_host_that_an_answer_points_to_is_contacted() {
     });
     let place = Place::with("users.csv", users::csv(9));
     let done = place.score(&server, "-c 1");
-    done.exits(4)
-        .says("redirects to another address; neither key nor data were sent there");
+    done.exits(4);
     // The redirect came during the run: rows paid for before it stay, and nothing was sent after it.
     assert_eq!(server.calls(), 5);
     let expected = users::scored_without(&users::csv(4), |name| name == "User 2");

@@ -21,9 +21,7 @@ fn the_first_row_of_a_scored_file_without_a_header_is_never_printed() {
             "report header.csv --against scored.csv --key decision -o out.html",
         ] {
             let done = place.rescore(arguments).done();
-            done.exits(2)
-                .says(words)
-                .says("hint: if there is no header, add `--no-header`");
+            done.exits(2).says(words);
             for value in ["Ann", "example", "Berlin"] {
                 done.silent_about(value);
             }

@@ -14,7 +14,7 @@ fn a_request_is_exactly_what_the_interface_asks_for() {
         \u{a0} Jane \"J\" Doe ,jane@example.com,0049 (151) 234-56.78,2001:db8::1,\"Mozilla/5.0 (X11; Linux), like\"\n\
         No Email, ,+15550100199,::1,u\nNo Phone,b@x.org,\"\u{2003}\",::1,u\n";
     let (_, done) = score(csv, &server, "-c 1");
-    done.exits(0).says("name ← `Full Name`, email ← `E-mail`");
+    done.exits(0);
     let requests = server.requests();
     let request = &requests[0];
     assert_eq!(

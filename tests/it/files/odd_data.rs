@@ -30,8 +30,7 @@ fn odd_values_are_sent_as_they_are_meant_or_fail_and_check_counts_them() {
         \u{1a}";
     let server = Server::good();
     let (place, done) = score(csv, &server, "-c 1");
-    done.exits(1)
-        .says("of the rows have a word such as `NULL` for a value");
+    done.exits(1);
     assert_eq!(
         sent(&server, "phone"),
         ["+491701234567", "+442079460958", "-", "-"]

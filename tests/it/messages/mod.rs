@@ -5,7 +5,9 @@
 
 mod before_paying;
 mod command_line;
+mod end_of_run;
 mod files;
+mod ledger;
 mod service;
 
 use crate::support::process::Done;
@@ -66,6 +68,9 @@ fn words(line: &str) -> Vec<String> {
 /// Without what differs from run to run: times, ports, and numbers of processes.
 fn stable(text: &str) -> String {
     let text = without_times(text).replace("no call for 4 s", "no call for TIME");
+    // What is said while a run lasts depends on how fast it is.
+    let lines = text.lines().filter(|line| !line.starts_with("MOMENT "));
+    let text = lines.collect::<Vec<_>>().join("\n");
     let mut stable = String::new();
     for piece in text.split_inclusive(|c: char| !c.is_ascii_digit()) {
         let rest = piece.trim_start_matches(|c: char| c.is_ascii_digit());
