@@ -13,8 +13,7 @@ fn nothing_from_a_file_steers_the_terminal() {
     );
     for json in [&[][..], &["--json"]] {
         let map = ["--map", "name=name\u{1b}]0;x\u{7}"];
-        let done = place.rescore(["check", name]).args(map).args(json).done();
-        done.exits(0);
+        let done = place.rescore(["check", name]).args(map).args(json).exits(0);
         clean("standard output", &done.printed());
         clean("standard error", &done.stderr);
     }
@@ -38,7 +37,7 @@ fn the_first_requests_are_shown_as_the_run_then_sends_them() {
     done.prints(&format!("POST {}/v1/validate/user", server.url()));
     done.prints("x-service-id: test").silent_about(KEY);
     let run = ["run", "users.csv", "--vpn-check", "--set", "user_agent=a b"];
-    super::command(&place, &server.url(), &run).done().exits(1);
+    super::command(&place, &server.url(), &run).exits(1);
     let requests = shown["requests"].as_array().unwrap();
     for (index, request) in requests.iter().enumerate() {
         let body = request["body"].as_str().unwrap();

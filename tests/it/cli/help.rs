@@ -18,8 +18,8 @@ fn help_and_version_are_printed_to_standard_output() {
     ] {
         let program = place.rescore(arguments);
         let hidden = "https://user:hidden@example.com";
-        let done = program.env("RESCORE_BASE_URL", hidden).done();
-        done.exits(0).prints(words).silent_about("hidden");
+        let done = program.env("RESCORE_BASE_URL", hidden).exits(0);
+        done.prints(words).silent_about("hidden");
         done.check(done.stderr.is_empty(), "nothing on standard error");
     }
     for command in ["run", "check"] {
@@ -29,8 +29,8 @@ fn help_and_version_are_printed_to_standard_output() {
         assert!(page.lines().count() <= 60, "{page}");
         assert!(help("--help-all").contains("--resend-unknown"));
     }
-    let done = place.rescore("").done();
-    done.exits(2).says("Usage: rescore <COMMAND>");
+    let done = place.rescore("").exits(2);
+    done.says("Usage: rescore <COMMAND>");
     done.check(done.stdout.is_empty(), "nothing on standard output");
 }
 

@@ -49,8 +49,7 @@ fn the_key_is_in_no_output_whatever_the_server_repeats() {
     let args =
         "-c 1 --summary summary.json --progress json --retries 0 --resend-unknown 0 --log n.log";
     let program = place.scoring(&server).args(args);
-    let done = program.env("RESCORE_API_KEY", SECRET).done();
-    done.exits(1);
+    let done = program.env("RESCORE_API_KEY", SECRET).exits(1);
     let sent = format!("Bearer {SECRET}");
     assert_eq!(server.requests()[0].header("authorization"), Some(&*sent));
     nowhere(
@@ -183,8 +182,7 @@ fn a_key_file_is_read_without_its_last_line_end_and_its_mode_is_looked_at() {
         fs::set_permissions(place.path("key.txt"), permissions).unwrap();
         let run = place.scoring(&server).without_env("RESCORE_API_KEY");
         let run = run.args("--overwrite --fresh --api-key-file key.txt --log n.log");
-        let done = run.done();
-        done.exits(0);
+        let done = run.exits(0);
         let is_warned = done.stderr.contains("chmod 600");
         done.check(
             is_warned == (mode != 0o600),
@@ -208,7 +206,7 @@ fn a_key_with_a_line_break_is_refused_and_not_shown() {
         let of_variable = place.scoring(&server).env("RESCORE_API_KEY", &key);
         let of_file = place.scoring(&server).without_env("RESCORE_API_KEY");
         for run in [of_variable, of_file.args("--api-key-file key.txt")] {
-            run.done().exits(2).says("API key").silent_about(SECRET);
+            run.exits(2).says("API key").silent_about(SECRET);
         }
     }
     assert_eq!(server.calls(), 0);
@@ -262,21 +260,20 @@ fn what_may_be_the_address_of_a_database_is_neither_shown_nor_taken_for_a_file()
             place.rescore(["ledger", "copy", "a.ledger", address]),
             place.rescore(["ledger", "init", address]),
         ] {
-            let done = run.done();
-            done.exits(2)
-                .says("cannot read the address of the ledger's server")
+            let done = run.exits(2);
+            done.says("cannot read the address of the ledger's server")
                 .silent_about(password);
         }
-        let config = place.rescore("config --config settings.toml").done();
-        config.exits(0).silent_about(password);
+        let config = place.rescore("config --config settings.toml").exits(0);
+        config.silent_about(password);
     }
     // Without quotes, a shell makes two arguments of it.
     for wrong in ["password=s3cret", "postgresql://ann:s3cret@db1/x"] {
         let done = place.rescore(["ledger", "stats", "x", wrong]);
-        done.done().exits(2).silent_about(password);
+        done.exits(2).silent_about(password);
         let run = place.run_at(server.url());
         let run = run.args(["--ledger", "host=db1", wrong, "--summary", "s.json"]);
-        run.done().exits(2).silent_about(password);
+        run.exits(2).silent_about(password);
     }
     assert_eq!(place.names(), ["settings.toml", "users.csv"]);
     assert_eq!(server.calls(), 0);

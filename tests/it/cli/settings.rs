@@ -35,7 +35,7 @@ fn each_plan_has_its_address_and_its_flags() {
     let run = |arguments: &str| {
         let program = line.typed("--overwrite").args(arguments);
         let program = program.env("RESCORE_FREE_BASE_URL", free.url());
-        program.done().exits(0);
+        program.exits(0);
     };
     run("--plan free");
     assert_eq!((free.calls(), line.server.calls()), (3, 0));
@@ -83,7 +83,6 @@ fn the_key_comes_from_a_file_then_the_variable_then_systemd() {
     let used = |program: Program<'_>, key: &str| {
         let before = line.server.calls();
         program
-            .done()
             .exits(0)
             .silent_about("warning")
             .silent_about("key-of");
@@ -115,7 +114,7 @@ fn the_key_comes_from_a_file_then_the_variable_then_systemd() {
             "cannot read the API key from `./rescore-api-key`",
         ),
     ] {
-        program.done().exits(2).says(words);
+        program.exits(2).says(words);
     }
 }
 
@@ -166,12 +165,12 @@ fn an_error_names_the_variable_that_a_value_came_from_and_unknown_ones_are_refus
     for name in ["RESCORE_MAX_COST", "RESCORE_LEDGR"] {
         line.refuses(line.typed("").env(name, "5")).says(name);
         let help = line.place.rescore("run --help").env(name, "5");
-        help.done().exits(0).silent_about("unknown");
+        help.exits(0).silent_about("unknown");
     }
     // An empty one counts as unset.
     let program = line.typed("").env("RESCORE_API_KEY_FILE", "");
     let program = program.env("RESCORE_CONFIG", "");
-    program.env("RESCORE_PROFILE", "").done().exits(0);
+    program.env("RESCORE_PROFILE", "").exits(0);
     assert_eq!(line.place.text("scored.csv"), users::scored(&users::csv(3)));
 }
 
@@ -190,8 +189,8 @@ fn a_sandbox_run_has_no_use_for_real_keys_and_addresses() {
     ] {
         program = program.env(name, value);
     }
-    let done = program.done();
-    done.exits(0).says("sandbox").silent_about(&url);
+    let done = program.exits(0);
+    done.says("sandbox").silent_about(&url);
     done.silent_about("sk-live-secret")
         .silent_about("live-service");
     done.check(line.server.connections() == 0, "nothing reaches a server");

@@ -27,8 +27,7 @@ fn the_summary_counts_what_the_server_saw() {
     });
     let place = Place::with("users.csv", users::csv(20));
     let run = place.scoring(&server).env("TZ", "Asia/Kathmandu");
-    let done = run.args("-c 1 --summary summary.json").done();
-    done.exits(1);
+    let done = run.args("-c 1 --summary summary.json").exits(1);
     let summary = place.json("summary.json");
     let calls = server.calls();
     assert_eq!(calls, 20 + 2 + 1 + 1, "{done}");
@@ -118,8 +117,8 @@ fn without_a_terminal_a_line_is_printed_at_intervals_and_pauses_are_reported_onc
     let running = place.scoring(&server).args("-c 1").start();
     running.wait_for_words("rescore: 50.0%, 3 of 6 rows");
     drop(release);
-    let done = running.done();
-    done.exits(0).says("the service throttled 2 calls");
+    let done = running.exits(0);
+    done.says("the service throttled 2 calls");
     done.silent_about("\u{1b}").silent_about("\r");
     let told = done.stderr.matches(" rescore: paused: ");
     done.check(told.count() == 1, "a single line about pauses");
@@ -166,7 +165,7 @@ fn on_a_terminal(columns: u16, kind: &str) -> String {
     let place = Place::with("users.csv", users::csv(40));
     let (side, written) = terminal(columns);
     let run = place.scoring(&server).args("-c 1").env("TERM", kind);
-    run.stderr(side).done().exits(0);
+    run.stderr(side).exits(0);
     written.join().unwrap()
 }
 
@@ -289,9 +288,8 @@ fn a_directory_that_was_moved_or_removed_during_a_run_is_not_named_as_if_it_were
             fs::rename(&out, &moved).unwrap();
         }
         drop(release);
-        let done = running.done();
-        done.exits(3)
-            .says("the output was removed or moved during the run\n");
+        let done = running.exits(3);
+        done.says("the output was removed or moved during the run\n");
         done.silent_about("out/scored.csv.partial");
         let summary = place.json("summary.json");
         for file in ["output", "rejects", "changes", "ledger"] {
@@ -302,7 +300,7 @@ fn a_directory_that_was_moved_or_removed_during_a_run_is_not_named_as_if_it_were
         }
         done.says("if it is moved back, the same command continues");
         fs::rename(&moved, &out).unwrap();
-        run().done().exits(0);
+        run().exits(0);
         assert_eq!(place.text("out/scored.csv"), users::scored(&users::csv(9)));
         // Only those are asked for again whose answers had no place.
         assert!(server.calls() < 6 + 9, "{}", server.calls());

@@ -20,13 +20,13 @@ fn the_first_row_of_a_scored_file_without_a_header_is_never_printed() {
             "report scored.csv -o out.html",
             "report header.csv --against scored.csv --key decision -o out.html",
         ] {
-            let done = place.rescore(arguments).done();
-            done.exits(2).says(words);
+            let done = place.rescore(arguments).exits(2);
+            done.says(words);
             for value in ["Ann", "example", "Berlin"] {
                 done.silent_about(value);
             }
         }
         let done = place.rescore("decide scored.csv --what-if --no-header");
-        done.done().exits(0);
+        done.exits(0);
     }
 }

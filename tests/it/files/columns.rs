@@ -52,7 +52,7 @@ fn map_joins_columns_and_set_gives_a_constant() {
     let run = Place::with("users.csv", csv);
     let run_of = run.scoring(&server).args(map);
     let done = run_of.args(["--map=ip=login_ip", "--set=user_agent=nightly job", "-c1"]);
-    done.done().exits(0);
+    done.exits(0);
     let sent = |i: usize| server.requests()[i].json();
     assert_eq!(
         [&sent(0)["name"], &sent(0)["email"]],
@@ -96,7 +96,7 @@ fn jsonl_members_are_mapped_by_pointer_and_by_name_in_any_case() {
         "name={/who/first} {/who/last}",
         "--map=user_agent=/ua/0",
     ];
-    run.args(map).done().exits(1);
+    run.args(map).exits(1);
     let sent: Vec<_> = server.requests().iter().map(Request::json).collect();
     assert_eq!(sent.len(), 2);
     assert_eq!(

@@ -36,10 +36,7 @@ fn with_a_prefix_the_column_of_the_user_stays() {
     assert_eq!(place.text("scored.csv"), expected);
     // The next night, with the same command.
     let run = place.run(&server, "scored.csv -o again.csv");
-    run.args(args)
-        .done()
-        .exits(0)
-        .says("replacing the columns `rescore_transaction_id`");
+    run.args(args).exits(0);
     assert_eq!(place.text("again.csv"), place.text("scored.csv"));
 }
 
@@ -109,8 +106,7 @@ fn last_nights_output_is_scored_again_without_further_options_and_a_line_says_so
         for night in 1..=3 {
             let files = format!("{night}.{ending} -o {}.{ending}", night + 1);
             let run = place.run(&server, &*files);
-            let done = run.args("--column level=/summary/risk_level").done();
-            done.exits(1);
+            let done = run.args("--column level=/summary/risk_level").exits(1);
             done.check(done.stderr.contains(said) == (night > 1), said);
         }
         assert_eq!(
@@ -153,7 +149,7 @@ fn a_later_row_with_a_value_that_rescore_never_writes_fails_and_stays_as_it_is()
     running.wait_for_file("scored.csv.partial", |partial| !partial.is_empty());
     write!(producer, "{eve}{end}").unwrap();
     drop(producer);
-    running.done().exits(1);
+    running.exits(1);
     assert_eq!(place.text("scored.csv"), expected.replace(&blank, ""));
 }
 

@@ -39,8 +39,7 @@ fn no_name_of_a_file_or_column_steers_a_terminal() {
         let run = written.into_iter().fold(run, |run, (option, name)| {
             run.args([option.to_owned(), file(name)])
         });
-        let done = run.done();
-        done.exits(1);
+        let done = run.exits(1);
         clean("standard error", &done.stderr);
         done
     };
@@ -85,8 +84,7 @@ fn no_argument_that_is_refused_steers_a_terminal() {
         ["run", "no-such\u{1b}]0;owned\u{7}\r\nerror: forged"],
         ["\u{1b}]0;owned\u{7}", ""],
     ] {
-        let done = place.rescore(arguments).done();
-        done.exits(2);
+        let done = place.rescore(arguments).exits(2);
         clean("standard error", &done.stderr);
     }
 }
@@ -112,22 +110,8 @@ fn names_and_values_that_look_the_same_are_the_same() {
             "--only",
             "ville=Zu\u{308}rich",
         ]);
-        done.done().exits(0);
+        done.exits(0);
         let names: Vec<_> = server.requests().iter().map(Request::name).collect();
         assert_eq!(names, ["Ann Lee", "Bob Roe"], "{name}");
     }
-}
-
-#[test]
-fn quotes_around_a_variable_are_left_out_and_said() {
-    let (place, server) = (Place::with("users.csv", users::csv(1)), Server::good());
-    let run = place
-        .run(&server, "users.csv -o scored.csv")
-        .env("RESCORE_API_KEY", "\"test-key\"");
-    let done = run.done();
-    done.exits(0)
-        .says("the quotes around RESCORE_API_KEY are left out");
-    done.silent_about("test-key");
-    let done = place.run(&server, "users.csv -o again.csv").done();
-    done.exits(0).silent_about("quotes");
 }

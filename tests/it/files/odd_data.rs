@@ -99,18 +99,14 @@ fn one_person_written_in_several_ways_is_paid_for_once_and_can_be_forgotten() {
             (&json!(rows), &json!(0)),
             "{checked}"
         );
-        place
-            .run(&server, ["-o", to, from])
-            .args(default)
-            .done()
-            .exits(0);
+        place.run(&server, ["-o", to, from]).args(default).exits(0);
     }
     assert_eq!(server.calls(), 1);
     let forget = place
         .rescore("ledger forget others.csv")
         .args(default)
-        .done();
-    forget.exits(0).prints("0 left");
+        .exits(0);
+    forget.prints("0 left");
 }
 
 #[test]
@@ -129,8 +125,8 @@ fn an_email_that_was_sent_as_it_is_can_be_forgotten() {
     );
     let forget = place
         .rescore("ledger forget users.csv --ledger l --invalid send")
-        .done();
-    forget.exits(0).prints("0 left");
+        .exits(0);
+    forget.prints("0 left");
 }
 
 #[test]
@@ -142,10 +138,7 @@ fn quotes_that_open_nothing_are_found_and_can_be_read_as_they_are() {
         C\tc@x.org\t::1\t\"u\" x\n";
     let server = Server::good();
     let place = Place::with("users.tsv", tsv);
-    place
-        .run(&server, "users.tsv -o scored.tsv")
-        .done()
-        .exits(1);
+    place.run(&server, "users.tsv -o scored.tsv").exits(1);
     assert_eq!(server.calls(), 0, "the last row has text after a quote");
     let rejects = place.text("scored.rejects.tsv");
     assert!(
@@ -157,7 +150,6 @@ fn quotes_that_open_nothing_are_found_and_can_be_read_as_they_are() {
             &server,
             "users.tsv -o as-is.tsv --quotes off --reason-column why -c 1",
         )
-        .done()
         .exits(0);
     assert_eq!(sent(&server, "name"), ["\"A", "B\"", "C"]);
     assert_eq!(sent(&server, "user_agent"), ["u", "u", "\"u\" x"]);
@@ -185,13 +177,12 @@ fn quotes_and_bearer_around_settings_are_not_sent_and_the_whole_address_is_under
     let server = Server::start(good);
     let place = Place::with("users.csv", format!("{HEADER}\nA,a@x.org,::1,u\n"));
     let address = format!("\"{}/v1/validate/user\"", server.url());
-    let done = place
+    place
         .rescore("run users.csv -o scored.csv --no-ledger")
         .env("RESCORE_BASE_URL", address)
         .env("RESCORE_SERVICE_ID", "'my-app'")
         .env("RESCORE_API_KEY", "\"Bearer key-1234567890abcdef\"")
-        .done();
-    done.exits(0);
+        .exits(0);
     let request = &server.requests()[0];
     assert_eq!(
         request.header("authorization"),
@@ -203,10 +194,7 @@ fn quotes_and_bearer_around_settings_are_not_sent_and_the_whole_address_is_under
 #[test]
 fn a_mark_at_the_end_of_objects_and_backslashes_before_quotes_are_understood() {
     let place = Place::with("users.jsonl", users::object("A") + "\n\u{1a}");
-    place
-        .rescore("check users.jsonl --no-ledger")
-        .done()
-        .exits(0);
+    place.rescore("check users.jsonl --no-ledger").exits(0);
     let csv = format!("{HEADER}\n\"A \\\"x\\\" B\",a@x.org,::1,u\n");
     let (place, done) = score(csv, &Server::good(), "");
     done.exits(1);

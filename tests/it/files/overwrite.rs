@@ -92,16 +92,16 @@ fn the_output_of_another_input_is_not_replaced() {
     place.write("other.csv", users::csv(3));
     let other = place.run(&server, "other.csv -o scored.csv --retry-failed");
     let words = "`scored.csv` was written by a run with another input";
-    other.done().exits(2).says(words);
+    other.exits(2).says(words);
     // Nor by rows that come down a pipe.
     let piped = place.run(&server, "-o scored.csv --format csv --retry-failed");
-    piped.stdin(users::csv(10)).done().exits(2);
+    piped.stdin(users::csv(10)).exits(2);
     assert_eq!(server.calls(), 10);
     // The same input and output under other names are still the same run.
     symlink("users.csv", place.path("link.csv")).unwrap();
     symlink("scored.csv", place.path("link-out.csv")).unwrap();
     let run = "link.csv -o link-out.csv --rejects ./scored.rejects.csv --retry-failed";
-    place.run(&server, run).done().exits(0);
+    place.run(&server, run).exits(0);
     assert_eq!(server.calls(), 12);
 }
 

@@ -122,7 +122,7 @@ fn decide_and_report_read_such_files() {
     run(&place, &server, "users.csv", "").exits(1);
     let before = place.text("out");
     let decide = place.rescore("decide out -o decided.csv --approve-max 10 --review-max 10");
-    decide.done().exits(0);
+    decide.exits(0);
     let expected = before
         .replace("review", "approve")
         .replace("block", "approve");
@@ -130,7 +130,7 @@ fn decide_and_report_read_such_files() {
     place.write("earlier.csv", &before);
     run(&place, &server, "users.csv", "--retry-failed").exits(0);
     let report = place.rescore("report out -o page.html --against earlier.csv --key email");
-    report.done().exits(0).silent_about("warning");
+    report.exits(0).silent_about("warning");
     let page = place.text("page.html");
     assert!(page.contains("0 of 2 decisions changed"), "{page}");
 }

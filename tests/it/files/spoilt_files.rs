@@ -55,7 +55,6 @@ fn a_mark_before_a_record_is_skipped_and_stays() {
     );
     place
         .run(&server, "users.jsonl -o scored.jsonl -c 1")
-        .done()
         .exits(0);
     assert_eq!(names(&server), ["A", "B"]);
     assert!(place.text("scored.jsonl").contains(&format!("\n{MARK}{{")));
@@ -126,7 +125,7 @@ fn arrays_in_rows_and_frames_that_are_skipped_are_read() {
         ("users.csv.zst", skipped, 3),
     ] {
         let (place, server) = (Place::with(name, content), Server::good());
-        place.run(&server, [name, "-o", "scored"]).done().exits(0);
+        place.run(&server, [name, "-o", "scored"]).exits(0);
         assert_eq!(server.calls(), calls);
     }
 }

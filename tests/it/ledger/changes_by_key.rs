@@ -136,7 +136,7 @@ fn a_run_that_is_stopped_and_killed_compares_with_the_output_that_was_there_befo
         file((1..=40).map(|id| user(id, "example.org", id))),
     );
     let run = |more: &str| place.scoring(&server).args(RUN).args("-c1").args(more);
-    run("--max-calls 10").done().exits(5);
+    run("--max-calls 10").exits(5);
     held.store(65, Ordering::SeqCst);
     run("")
         .start()

@@ -132,7 +132,7 @@ fn a_ledger_in_use_can_be_copied_but_nothing_can_be_copied_into_it() {
         .exits(75)
         .says("is using the ledger `a`");
     drop(release);
-    running.done().exits(0);
+    running.exits(0);
     // Claims and the lease stay with the run: the copy is free, and becomes whole.
     copy(&place, "a", "b").exits(0).prints("5 now");
     let done = score(&place, &server, "--ledger b");
@@ -163,7 +163,7 @@ fn a_ledger_of_version_6_can_be_copied_and_costs_no_call() {
         let run = place.run_at(ITS_ADDRESS).args("--overwrite --ledger");
         // Nothing listens there.
         let run = run.arg(&new).env("RESCORE_API_KEY", KEY);
-        run.done().exits(0);
+        run.exits(0);
         assert_eq!(place.text("scored.csv"), users::scored(&users::csv(5)));
         let ledger = Connection::open(place.path(&new)).unwrap();
         let sum = "SELECT sum(price) FROM answers";
@@ -171,6 +171,5 @@ fn a_ledger_of_version_6_can_be_copied_and_costs_no_call() {
         assert_eq!(sum, cost);
     }
     let run = place.run_at(ITS_ADDRESS).args("--overwrite --ledger old");
-    let run = run.env("RESCORE_API_KEY", KEY).done();
-    run.exits(2);
+    run.env("RESCORE_API_KEY", KEY).exits(2);
 }

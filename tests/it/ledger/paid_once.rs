@@ -50,8 +50,7 @@ fn whatever_is_asked_next_of_rows_that_are_paid_for_costs_no_call() {
         (&format!("users.csv part.csv {shared}"), 0),
         ("users.csv -o scored.csv.gz --ledger copy.ledger", 0),
     ] {
-        let done = place.run(&server, line).done();
-        done.exits(code);
+        let done = place.run(&server, line).exits(code);
         assert_eq!(server.calls(), 40, "{line}\n{done}");
         if line == "users.csv" {
             assert_eq!(done.stdout, users::scored(&csv).into_bytes());
@@ -126,13 +125,13 @@ fn a_different_request_account_or_address_is_asked_again_and_every_answer_stays(
 fn a_new_ledger_is_named_and_made_up_answers_have_one_of_their_own() {
     let (place, server) = (Place::with("users.csv", users::csv(9)), Server::good());
     let sandbox = || place.rescore("run users.csv -o scored.csv --sandbox --overwrite");
-    sandbox().done().exits(0);
+    sandbox().exits(0);
     let names = ["sandbox.ledger", "scored.csv", "users.csv"];
     assert_eq!(place.names(), names);
     let done = place.score(&server, "--overwrite");
     done.exits(0);
     assert_eq!(server.calls(), 9);
-    sandbox().done().exits(0);
+    sandbox().exits(0);
     place.score(&server, "--overwrite").exits(0);
     assert_eq!(server.calls(), 9);
     assert_eq!(place.text("scored.csv"), users::scored(&users::csv(9)));
@@ -305,6 +304,6 @@ fn nothing_about_people_nor_a_word_of_the_service_can_be_read_in_a_ledger() {
     drop(release);
     look("rescore.ledger");
     look("rescore.ledger-wal");
-    run().done().exits(1);
+    run().exits(1);
     look("rescore.ledger");
 }

@@ -89,8 +89,7 @@ fn what_a_run_will_cost_is_said_before_it_starts_and_why_it_does_not() {
         let program = program.env("RESCORE_SERVICE_ID", "test");
         program.env("RESCORE_API_KEY", KEY)
     };
-    let scored = command("run users.csv -o scored.csv --price 0.004").done();
-    scored.exits(0);
+    let scored = command("run users.csv -o scored.csv --price 0.004").exits(0);
     page.add("run users.csv -o scored.csv --price 0.004", &scored);
     let names = place.names();
     page.heading("# Checks");
@@ -111,8 +110,7 @@ fn what_a_run_will_cost_is_said_before_it_starts_and_why_it_does_not() {
             "run users.csv -o scored.csv"
         };
         let run = format!("{from} {options} -q");
-        let done = command(&run).stdin(input(users)).done();
-        done.exits(2);
+        let done = command(&run).stdin(input(users)).exits(2);
         page.add(&format!("{users} users, {options}"), &done);
         assert_eq!(place.text("scored.csv"), users::scored(&users::csv(5)));
     }

@@ -310,7 +310,7 @@ fn odd_files() -> Place {
     place.write("parts/a.csv.gz", users::gzip(users::csv(2)));
     std::os::unix::fs::symlink("no/such/scored.csv", place.path("link.csv")).unwrap();
     let made_up = "run users.csv -o made-up.csv --sandbox --no-ledger --summary summary.json";
-    place.rescore(made_up).done().exits(0);
+    place.rescore(made_up).exits(0);
     place
 }
 
@@ -335,8 +335,8 @@ fn what_is_refused_is_named_with_the_way_out_and_nothing_is_sent_printed_or_chan
         let place = Place::with("users.csv", users::csv(1));
         place.write("settings.toml", text);
         let run = place.rescore("run users.csv --sandbox --config settings.toml");
-        let done = run.done();
-        done.exits(2).silent_about("very-secret");
+        let done = run.exits(2);
+        done.silent_about("very-secret");
         page.add(&text.trim().replace('\n', " ⏎ "), &done);
     }
     let (place, server) = (odd_files(), Server::good());
@@ -345,9 +345,8 @@ fn what_is_refused_is_named_with_the_way_out_and_nothing_is_sent_printed_or_chan
         let program = place.rescore(words(command));
         let program = program.env("RESCORE_BASE_URL", server.url());
         let program = program.env("RESCORE_SERVICE_ID", "test");
-        let done = program.env("RESCORE_API_KEY", KEY).done();
-        done.exits(2)
-            .check(done.stdout.is_empty(), "nothing on standard output");
+        let done = program.env("RESCORE_API_KEY", KEY).exits(2);
+        done.check(done.stdout.is_empty(), "nothing on standard output");
         assert!(contents(&place) == before, "{done}");
         page.add(command, &done);
     });

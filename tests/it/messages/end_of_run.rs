@@ -94,14 +94,12 @@ fn a_run_says_what_it_did_and_what_is_left_however_it_ends() {
         } else {
             place.run(&server, "-c 1")
         };
-        let done = program.args(words(run)).done();
-        done.exits(code);
+        let done = program.args(words(run)).exits(code);
         page.add(&format!("run {run}"), &done);
     }
     page.heading("# Decisions");
     for (decide, code) in DECISIONS {
-        let done = place.rescore("decide").args(words(decide)).done();
-        done.exits(code);
+        let done = place.rescore("decide").args(words(decide)).exits(code);
         page.add(&format!("decide {decide}"), &done);
     }
     page.is("end_of_run");

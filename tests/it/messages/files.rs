@@ -164,8 +164,7 @@ fn refused(page: &mut Page, scenario: &str, arguments: &str, bytes: impl AsRef<[
     let arguments = words(&arguments[name.len()..]);
     let (place, server) = (Place::with(name, bytes), Server::good());
     let run = |program: Program<'_>| {
-        let done = program.args(&arguments).done();
-        done.exits(2);
+        let done = program.args(&arguments).exits(2);
         for value in [
             "Jane",
             "Doe",

@@ -15,13 +15,13 @@ fn a_pattern_is_expanded_unless_a_file_has_that_name() {
     ]);
     let server = Server::good();
     let args = "parts/a[1].csv --output-dir o";
-    place.run(&server, args).done().exits(0);
+    place.run(&server, args).exits(0);
     assert_eq!(names(&place, "o"), ["a[1].csv"]);
-    run(&place, &server, []).done().exits(0);
+    run(&place, &server, []).exits(0);
     assert_eq!(names(&place, "scored"), ["a1.csv", "a[1].csv"]);
     // A file that is named twice counts once.
     let args = "parts/a1.csv ./parts/a1.csv --output-dir twice";
-    place.run(&server, args).done().exits(0);
+    place.run(&server, args).exits(0);
     assert_eq!(names(&place, "twice"), ["a1.csv"]);
 }
 
@@ -35,10 +35,10 @@ fn a_link_to_a_directory_is_followed_and_it_is_one_runs_at_a_time() {
     let first = run(&place, &holding, ["-c", "1"]).start();
     holding.wait_for_calls(2);
     // Two runs to one directory do not meet.
-    let other = run(&place, &server, []).done();
-    other.exits(75).says("/real`\n");
+    let other = run(&place, &server, []).exits(75);
+    other.says("/real`\n");
     drop(release);
-    first.done().exits(0);
+    first.exits(0);
     assert_eq!(server.calls(), 0);
     assert_eq!(place.text("real/1.csv"), users::scored(&csv(1, 2)));
 }

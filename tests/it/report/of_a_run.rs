@@ -20,7 +20,7 @@ fn the_page_of_a_run_is_that_of_its_output() {
     let done = place.score(&server, args);
     done.exits(1);
     let args = "report scored.csv --run summary.json -o again.html";
-    place.rescore(args).done().exits(0);
+    place.rescore(args).exits(0);
     let (page, again) = (place.text("r.html"), place.text("again.html"));
     for id in ["verdicts", "scores", "what-if", "rejects", "run"] {
         assert_eq!(section(&page, id), section(&again, id), "{id}");
@@ -81,16 +81,15 @@ fn the_page_of_a_part_says_so_and_that_of_all_rows_does_not() {
         (&["--limit", "401"], None),
         (&[], None),
     ] {
-        let done = place
+        place
             .run(
                 &server,
                 "users.csv -o scored.csv --overwrite --report r.html --summary summary.json",
             )
             .args(args)
-            .done();
-        done.exits(0);
+            .exits(0);
         let again = "report scored.csv --run summary.json -o again.html";
-        place.rescore(again).arg("--overwrite").done().exits(0);
+        place.rescore(again).arg("--overwrite").exits(0);
         for page in ["r.html", "again.html"] {
             let page = place.text(page).replace("<b>", "").replace("</b>", "");
             match part {
@@ -109,7 +108,7 @@ fn decisions_by_level_have_no_thresholds_in_their_page() {
     let run = place.rescore(args).args("--summary s.json").args(levels);
     run.done();
     let again = "report scored.csv --run s.json -o again.html";
-    place.rescore(again).done().exits(0);
+    place.rescore(again).exits(0);
     for page in ["r.html", "again.html"] {
         let page = place.text(page);
         has(&page, &["decided by level"]);
@@ -121,8 +120,8 @@ fn decisions_by_level_have_no_thresholds_in_their_page() {
 fn rows_that_go_to_standard_output_are_in_the_page() {
     let (server, place) = (Server::good(), Place::with("users.csv", users::csv(12)));
     let args = "users.csv --report r.html --quiet";
-    let done = place.run(&server, args).done();
-    done.exits(0).silent_about("the report");
+    let done = place.run(&server, args).exits(0);
+    done.silent_about("the report");
     assert_eq!(done.stdout, users::scored(&users::csv(12)).into_bytes());
     has(&words(&place.text("r.html"), "verdicts"), &["Of 12 rows, "]);
 }

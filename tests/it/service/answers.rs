@@ -155,8 +155,8 @@ fn an_answer_is_kept_whatever_its_id_looks_like() {
         let calls_before = server.calls();
         let run = |from: &str, to: &str, args: &str| {
             let args = format!("{from}.{format} -o {to}.{format} {args}");
-            let done = place.run(&server, args.as_str()).done();
-            done.exits(0).silent_about("\u{1b}");
+            let done = place.run(&server, args.as_str()).exits(0);
+            done.silent_about("\u{1b}");
             place.text(&format!("{to}.{format}"))
         };
         let scored = run("users", "scored", "--ledger l");
@@ -180,7 +180,7 @@ fn an_answer_is_kept_whatever_its_id_looks_like() {
         assert_eq!(run("users", "scored", "--ledger l --overwrite"), scored);
         assert_eq!(run("scored", "again", "--ledger l"), scored);
         let decide = format!("decide scored.{format} -o decided.{format}");
-        place.rescore(decide.as_str()).done().exits(0);
+        place.rescore(decide.as_str()).exits(0);
         assert_eq!(place.text(&format!("decided.{format}")), scored);
         assert_eq!(server.calls() - calls_before, ROWS);
     }
@@ -195,7 +195,7 @@ fn a_row_that_waits_holds_back_none_of_thousands() {
     let running = place.scoring(&server).args("-c 64").start();
     server.wait_for_calls(ROWS);
     drop(release);
-    running.done().exits(0);
+    running.exits(0);
     assert!(place.text("scored.csv") == users::scored(&csv));
 }
 

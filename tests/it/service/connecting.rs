@@ -47,7 +47,7 @@ fn localhost_is_this_machine_whatever_the_resolver_says() {
     }
     let url = format!("http://localhost:{}", server.port());
     let program = place.run_at(&url).args("--retries 0");
-    program.under(WITH_HOSTS).done().exits(0);
+    program.under(WITH_HOSTS).exits(0);
     assert_eq!(server.calls(), 3);
 }
 
@@ -83,8 +83,8 @@ fn of_a_host_with_two_addresses_the_one_that_answers_is_used() {
     }
     let url = format!("http://two.example:{}", server.port());
     let program = place.run_at(&url).args("--allow-http -c 4");
-    let done = program.under(WITH_HOSTS).done();
-    done.exits(0).silent_about("of them retries");
+    let done = program.under(WITH_HOSTS).exits(0);
+    done.silent_about("of them retries");
     assert_eq!(server.calls(), 20);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
 }
@@ -96,15 +96,15 @@ fn a_host_that_is_away_is_waited_for() {
     let address = listener.local_addr().unwrap();
     drop(listener);
     let program = place.run_at(format!("http://{address}"));
-    let done = program.args("--retries 1 --max-wait 1s").done();
-    done.exits(3).says(&address.to_string());
+    let done = program.args("--retries 1 --max-wait 1s").exits(3);
+    done.says(&address.to_string());
     nothing_is_left(&place);
     // One that comes up answers every row.
     let run = place.run_at(format!("http://{address}")).start();
     // Some calls have failed by then, and more may.
     thread::sleep(Duration::from_millis(700));
     let server = Server::start_on(TcpListener::bind(address).unwrap(), good);
-    run.done().exits(0);
+    run.exits(0);
     assert_eq!(server.calls(), 9);
     assert_eq!(place.text("scored.csv"), users::scored(&users::csv(9)));
 }
@@ -144,9 +144,8 @@ fn a_tls_handshake_that_fails_is_tried_again_and_then_stops_the_run() {
         let place = Place::with("users.csv", users::csv(5));
         let program = place.run_at(format!("https://{address}"));
         let program = program.args("--retries 1 --max-wait 1s --timeout");
-        let done = program.arg(timeout).done();
-        done.exits(3)
-            .says(&format!("the last call: cannot connect: {why}"))
+        let done = program.arg(timeout).exits(3);
+        done.says(&format!("the last call: cannot connect: {why}"))
             .silent_about("billed");
         // Where no connection is made, the service is waited for.
         if matches!(way, "reset" | "silence") {

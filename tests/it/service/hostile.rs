@@ -86,8 +86,7 @@ fn nothing_that_a_service_says_of_a_row_steers_a_terminal_or_turns_a_file_around
         let (place, server) = (Place::with(input, content), Server::start(evil_about_a_row));
         let program = place.run(&server, [input, "-o", output, "--progress", style]);
         let program = program.args("-c 1 --retries 0 --resend-unknown 0 --summary summary.json");
-        let done = program.args(columns).done();
-        done.exits(1);
+        let done = program.args(columns).exits(1);
         all_clean(&place, &done);
         let rejects = place.text(&output.replace('.', ".rejects."));
         for name in EVIL_ROWS.split(' ') {
@@ -207,8 +206,7 @@ fn memory_stays_flat_whatever_comes_without_end() {
     let peak = running.peak_memory();
     let flooded = server.flooded();
     drop(release);
-    let done = running.done();
-    done.exits(1);
+    let done = running.exits(1);
     assert_eq!(
         server.calls(),
         names.len(),

@@ -152,8 +152,8 @@ fn connections_are_used_again_unless_they_were_closed() {
             .then_close()
     });
     let place = Place::with("users.csv", &csv);
-    let done = place.run_at(server.url()).args("--rate 4/s").done();
-    done.exits(0).silent_about("billed twice");
+    let done = place.run_at(server.url()).args("--rate 4/s").exits(0);
+    done.silent_about("billed twice");
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
     assert_eq!((server.calls(), server.connections()), (3, 3));
 }
@@ -165,7 +165,7 @@ fn over_tls_a_connection_serves_thousands_of_calls() {
     let place = Place::with("users.csv", users::csv(ROWS));
     let base = format!("https://{address}");
     let program = tls::program(&place, &base, Some("authority.pem"));
-    program.args("-c 4 --rate unlimited").done().exits(0);
+    program.args("-c 4 --rate unlimited").exits(0);
     assert_eq!(served.requests.load(Ordering::SeqCst), ROWS);
     let handshakes = served.handshakes.load(Ordering::SeqCst);
     assert!(handshakes <= 2 * 4, "{handshakes}");
@@ -218,7 +218,7 @@ fn the_first_call_goes_alone_and_then_the_concurrency_is_reached_and_never_passe
 #[test]
 fn the_rate_is_kept() {
     let (place, server) = (Place::with("users.csv", users::csv(6)), Server::good());
-    place.run_at(server.url()).args("-r 600/m").done().exits(0);
+    place.run_at(server.url()).args("-r 600/m").exits(0);
     let requests = server.requests();
     let took = requests[5].at - requests[0].at;
     let least = Duration::from_millis(450);
