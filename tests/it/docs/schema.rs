@@ -70,7 +70,7 @@ fn parsed(text: &[u8]) -> Value {
 #[test]
 fn what_a_run_writes_is_valid() {
     let place = clone();
-    let run = "run samples/messy.csv -o scored.csv --sandbox --rate 5/s --progress json --summary summary.json";
+    let run = "run samples/messy.csv -o scored.csv --sandbox --rate 15/s --progress json --summary summary.json";
     for more in [
         "--price 0.004EUR --ledger answers --changes changes.csv",
         "--decide-by level=/summary/risk_level --approve-levels low --fresh --limit 7 --overwrite",

@@ -67,7 +67,7 @@ fn what_stops_a_run_is_asked_again_once_the_service_is_repaired() {
         (useless, 0, 3, 8),
         (useless, 30, 20, 8),
         (rejected, 30, 100, 1),
-        (rejected, 500, 100, 64),
+        (rejected, 200, 100, 64),
     ] {
         stops_and_continues((action, after, stops, in_flight), |program| program);
     }

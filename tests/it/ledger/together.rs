@@ -119,7 +119,7 @@ fn what_a_killed_run_had_claimed_is_taken_over_once_no_call_of_it_can_be_out() {
     };
     let run = |output| {
         // It waits for as long as a call can take, and some seconds.
-        let args = "users.csv -c 4 --timeout 3s --summary s.json -o";
+        let args = "users.csv -c 4 --timeout 2s --summary s.json -o";
         place.run(&server, args).arg(output)
     };
     let killed = run("1.csv").start();

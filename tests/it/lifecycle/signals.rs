@@ -204,7 +204,7 @@ fn a_signal_before_the_header_is_there_ends_the_run_with_a_word() {
 fn a_signal_while_nobody_reads_our_output_ends_the_run() {
     let (reader, writer) = io::pipe().unwrap();
     let server = Server::good();
-    let place = Place::with("users.csv", users::csv(20_000));
+    let place = Place::with("users.csv", users::csv(6_000));
     let running = place.run(&server, "users.csv -c 64").stdout(writer).start();
     // More than the pipe and the window hold together.
     server.wait_for_calls(2_000);
