@@ -122,7 +122,7 @@ fn without_a_terminal_a_line_is_printed_at_intervals_and_pauses_are_reported_onc
     done.silent_about("\u{1b}").silent_about("\r");
     let told = done.stderr.matches(" rescore: paused: ");
     done.check(told.count() == 1, "a single line about pauses");
-    // Only what is said while the run lasts has a time: what comes before and after it is said once.
+    // Only progress lines start with their time.
     for line in done.stderr.lines() {
         let (first, rest) = line.split_once(' ').unwrap_or_default();
         let is_progress = line.contains("; approve ") || line.contains(" paused: ");

@@ -63,7 +63,7 @@ fn a_broken_export_costs_no_call_and_last_nights_output_stays() {
 }
 
 #[test]
-fn without_settings_an_empty_export_replaces_no_output_unless_that_is_said() {
+fn an_empty_export_replaces_no_output_unless_min_rows_allows_it() {
     let (csv, server) = (users::csv(5), Server::good());
     let place = Place::with("users.csv", &csv);
     place.score(&server, "").exits(0);
@@ -104,7 +104,7 @@ fn each_of_several_inputs_must_have_the_rows_of_the_output_that_it_replaces() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_to_its_end_is_sent_up_to_there_only_if_that_is_said() {
+fn only_keep_going_sends_the_rows_before_a_break_in_the_file() {
     let (csv, server) = (users::csv(600), Server::good());
     let place = Place::with(
         "users.csv",

@@ -151,7 +151,7 @@ fn members_are_chosen_by_their_text_also_nested_ones_and_missing_ones_are_empty(
 }
 
 #[test]
-fn a_limit_counts_rows_that_are_sent_and_a_choice_of_none_or_of_no_column_is_said() {
+fn a_limit_counts_sent_rows_and_a_choice_without_rows_or_column_is_named() {
     let place = Place::with("users.csv", users::csv(10));
     let server = Server::good();
     place

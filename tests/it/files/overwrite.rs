@@ -1,5 +1,4 @@
-//! What an earlier run left, and what somebody has changed since: only what is still as a run of the same input left it
-//! is replaced without `--overwrite`.
+//! Without `--overwrite`, a run replaces only files that are still as an earlier run of the same input left them.
 
 use std::os::unix::fs::symlink;
 
@@ -7,7 +6,7 @@ use crate::support::process::Place;
 use crate::support::server::{Server, good, status};
 use crate::support::users;
 
-/// A finished run of ten users, of which two have no verdict yet, with output, rejects and ledger.
+/// A finished run of ten users with output, rejects and ledger. Two users have no verdict yet.
 fn unfinished() -> (Place, Server) {
     let place = Place::with("users.csv", users::csv(10));
     let server = Server::start(|request| match &*request.name() {

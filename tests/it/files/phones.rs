@@ -57,7 +57,7 @@ fn national_numbers_are_sent_in_the_international_form_of_their_region() {
         assert!(rejects.contains(reject), "{rejects}");
     }
 
-    // Dropped are only those that cannot be converted.
+    // Only numbers that cannot be converted are dropped.
     let server = Server::good();
     let (_, done) = score(GERMAN, &server, "--phone-region DE --invalid drop");
     done.exits(0);

@@ -123,7 +123,7 @@ fn every_request_about_a_user_is_forgotten() {
 }
 
 #[test]
-fn prune_removes_older_answers_and_those_of_the_last_day_only_if_that_is_meant() {
+fn prune_removes_older_answers_and_those_of_the_last_day_only_with_yes() {
     let server = Server::good();
     let place = kept(&server, &[]);
     let prune = |options: &str| place.rescore("ledger prune").args(options).done();
@@ -214,7 +214,7 @@ fn a_list_names_people_by_any_of_their_fields() {
 }
 
 #[test]
-fn many_answers_are_removed_only_if_that_is_meant_and_it_is_said_what_they_cost() {
+fn removing_many_answers_needs_yes_and_names_their_cost() {
     let server = Server::good();
     let place = Place::with("users.csv", users::csv(30));
     run(&place, &server, &["--price", "0.004"]).exits(0);

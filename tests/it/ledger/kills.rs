@@ -164,7 +164,7 @@ fn the_same_command_continues_a_run_that_asks_all_again_and_pays_for_no_answer_o
     assert_eq!(server.calls(), calls + ROWS);
 }
 
-/// Several runs over the same users, each with a folder of its own, of which one is killed and started again so many times.
+/// Several runs over the same users, each with its own folder. Runs are killed and started again `kills` times in all.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Plan {
     pub(crate) runs: usize,

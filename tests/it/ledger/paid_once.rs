@@ -1,5 +1,5 @@
-//! What is paid for is not paid for again unless it is another request or is said: whatever is asked of it next, by which
-//! account, and however old the answer is. Only who has a request can read its answer.
+//! A paid answer is not paid for again, whatever a run asks next, unless the request or the account is another one or an option
+//! says so. Only somebody who has the request can read its answer.
 
 use serde_json::Value;
 
@@ -181,11 +181,11 @@ fn answers_do_not_age_by_themselves_and_those_older_than_a_run_wants_are_asked_f
     assert_eq!(age(2), 5);
     let [wide, narrow, again] = ["--max-age 3d", "--max-age 1d", "--max-age 1d"].map(run);
     assert_eq!((wide, narrow, again), (5, 10, 10));
-    // A year later they are used all the same, and how old they are is said.
+    // A year later the run still uses them, and counts them as aged.
     age(365);
     assert_eq!(run("--summary s.json"), 10);
     assert_eq!(place.json("s.json")["ledger_answers_aged"], 5);
-    // A clock that was a year ahead has dated them: what is to be asked again is asked once.
+    // They have the date of a clock that was a year ahead: `--fresh` asks for each once.
     age(-2 * 365);
     assert_eq!(run(""), 10);
     assert_eq!(run("--fresh"), 15);

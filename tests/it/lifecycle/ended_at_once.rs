@@ -1,4 +1,4 @@
-//! Signals to the commands that make no calls: they end at once and leave no file, whatever they are waiting for.
+//! A signal immediately ends a command that makes no calls, whatever it waits for, and no file is left.
 
 use std::io::{self, Write};
 

@@ -51,7 +51,7 @@ fn what_a_bad_night_failed_on_does_not_stop_the_next_one_and_is_retried_in_the_e
         place.score(&server, &*args)
     };
     night("").exits(5);
-    // Each start may fail up to the limit anew.
+    // Each start may fail up to the limit again.
     let calls = server.calls();
     night("")
         .exits(5)
@@ -87,7 +87,7 @@ fn without_a_ledger_equal_rows_are_asked_once_and_nothing_is_left_behind() {
         fs::remove_file(place.path(name)).unwrap();
     }
 
-    // Nor does a run that stops; not even one that is killed would. It says what is lost with it.
+    // A run that stops leaves no file either.
     let (server, release) = Server::holding(3);
     let running = run(&server).start();
     server.wait_for_calls(4);

@@ -71,7 +71,7 @@ fn input(users: usize) -> String {
 }
 
 #[test]
-fn what_a_run_will_cost_is_said_before_it_starts_and_why_it_does_not() {
+fn a_run_names_its_cost_before_it_starts_and_why_it_does_not_start() {
     let (mut page, server) = (Page::default(), Server::good());
     let place = clone();
     for (name, content) in [

@@ -1,4 +1,4 @@
-//! What is written for each file, what is paid for, and what is said of each.
+//! What a run over several files writes, pays and reports for each of them.
 
 use serde_json::{Value, json};
 

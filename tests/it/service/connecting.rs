@@ -24,7 +24,7 @@ const HOSTS: &str = "mount --bind hosts /etc/hosts && exec \"$@\"\n";
 
 const WITH_HOSTS: &[&str] = &["unshare", "-rm", "sh", "with-hosts.sh"];
 
-/// Whether a command can be given these names of hosts, of which this one is at that address first.
+/// Writes these host names for a command, and whether its resolver then gives `name` the address `first`.
 fn hosts(place: &Place, hosts: &str, name: &str, first: &str) -> bool {
     place.write("hosts", hosts);
     place.write("with-hosts.sh", HOSTS);

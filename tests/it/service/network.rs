@@ -184,7 +184,7 @@ fn a_server_that_closes_after_each_answer_without_saying_so_costs_no_row() {
                 wait => answer.then_wait(Duration::from_millis(wait)).then_close(),
             }
         });
-        // A call that goes again may meet a connection that is being closed as well.
+        // A repeated call may meet another connection that the server is closing.
         let done = place.score(&server, "-c 16 --resend-unknown 3");
         done.exits(0).silent_about("down").silent_about("failed");
         assert_eq!(place.text("scored.csv"), users::scored(&csv));
