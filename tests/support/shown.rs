@@ -21,7 +21,9 @@ fn line_without_times(line: &str) -> String {
                 ("SIZE".to_owned(), 1)
             }
             [_, "in", "total", ..] if is_number(word) => ("TIME".to_owned(), 2),
-            [unit, ..] if is_number(word) && MEASURED.contains(&before) => {
+            [unit, ..]
+                if is_number(word) && MEASURED.contains(&before) && !unit.starts_with("row") =>
+            {
                 let end = unit.trim_start_matches(char::is_alphabetic);
                 (format!("TIME{end}"), 2)
             }
