@@ -63,7 +63,7 @@ fn accepting(most: usize) -> (Server, Arc<AtomicUsize>) {
     let server = Server::start(move |request| {
         let action = if now.fetch_add(1, Ordering::SeqCst) < most {
             // Long enough for a run to have that many calls in flight soon.
-            thread::sleep(Duration::from_millis(15));
+            thread::sleep(Duration::from_millis(30));
             good(request)
         } else {
             seen.fetch_add(1, Ordering::SeqCst);
@@ -109,7 +109,7 @@ fn the_next_run_starts_near_the_limit_that_a_killed_one_found_and_is_refused_les
     first.silent_about("near it");
     let at_first = refused.swap(0, Ordering::SeqCst);
 
-    let then = night(&place, &server, "then", 250).exits(0);
+    let then = night(&place, &server, "then", 500).exits(0);
     then.says("rescore: the limit found ")
         .says(": starting near it");
     let (csv, scored) = (place.text("then.csv"), place.text("then.scored.csv"));
