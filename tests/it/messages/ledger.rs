@@ -10,7 +10,7 @@ use crate::support::server::Server;
 use crate::support::users;
 
 /// Commands one after the other, and how they end. `a` has answers for thirty users, `other` for five of them.
-const COMMANDS: [(&str, i32); 28] = [
+const COMMANDS: [(&str, i32); 27] = [
     ("stats a", 0),
     ("stats missing", 2),
     ("copy a b", 0),
@@ -34,7 +34,6 @@ const COMMANDS: [(&str, i32); 28] = [
     ("forget ids.csv --ledger a --from users.csv", 2),
     ("prune a --older-than 30d", 0),
     ("prune a --older-than 1s", 2),
-    ("prune a --older-than 1s --yes", 0),
     ("init a", 2),
     ("init postgresql://127.0.0.1:1/x", 3),
     ("stats postgresql://127.0.0.1:1/x", 3),
