@@ -27,6 +27,7 @@ mod docs;
 mod files;
 mod ledger;
 mod lifecycle;
+mod messages;
 mod pacing;
 mod parts;
 mod report;

@@ -38,22 +38,14 @@ impl CommandLine {
         program.args(rate).args(arguments)
     }
 
-    /// Ends with exit code 2 and all of these words; nothing is sent, printed or left.
+    /// Ends with exit code 2; nothing is sent, printed or left.
     #[track_caller]
-    pub(crate) fn refuses(&self, program: Program<'_>, words: &[&str]) -> Done {
+    pub(crate) fn refuses(&self, program: Program<'_>) -> Done {
         let done = program.done();
         done.exits(2).says("error:");
-        for words in words {
-            done.says(words);
-        }
         done.check(done.stdout.is_empty(), "nothing on standard output");
         done.check(self.server.connections() == 0, "nothing is sent");
         done.check(self.place.names() == ["users.csv"], "no file is left");
         done
-    }
-
-    #[track_caller]
-    pub(crate) fn refuses_typed<K>(&self, arguments: impl Arguments<K>, words: &[&str]) {
-        self.refuses(self.typed(arguments), words);
     }
 }

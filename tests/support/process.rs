@@ -202,6 +202,12 @@ impl<'a> Program<'a> {
         self.start().done()
     }
 
+    /// Runs it to its end, which must have this exit code.
+    #[track_caller]
+    pub(crate) fn exits(self, code: i32) -> Done {
+        self.start().exits(code)
+    }
+
     pub(crate) fn start(self) -> Running<'a> {
         const RESCORE: &str = env!("CARGO_BIN_EXE_rescore");
         let whole = [self.under, &[RESCORE]].concat();
@@ -342,6 +348,14 @@ impl Running<'_> {
 
     pub(crate) fn has_ended(&mut self) -> bool {
         self.child.0.try_wait().unwrap().is_some()
+    }
+
+    /// Waits for its end, which must have this exit code.
+    #[track_caller]
+    pub(crate) fn exits(self, code: i32) -> Done {
+        let done = self.done();
+        done.exits(code);
+        done
     }
 
     pub(crate) fn done(mut self) -> Done {

@@ -1,13 +1,5 @@
 //! What people see, without what differs from run to run: measured times, dates, file sizes, and the server's address.
 
-use super::process::Done;
-use super::server::Server;
-
-/// The standard error of a run against this server, ready to be compared as a whole.
-pub(crate) fn shown(done: &Done, server: &Server) -> String {
-    without_times(&done.stderr).replace(server.url().trim_start_matches("http://"), "SERVER")
-}
-
 /// The text with `TIME`, `SPEED`, `SIZE` and `MOMENT` in place of measured values.
 pub(crate) fn without_times(text: &str) -> String {
     let lines: Vec<_> = text.lines().map(line_without_times).collect();
@@ -23,9 +15,15 @@ fn line_without_times(line: &str) -> String {
         let before = shown.last().map_or("", String::as_str);
         let (replaced, taken) = match rest {
             ["rows/s", ..] if is_number(word) => ("SPEED".to_owned(), 1),
-            ["bytes,", ..] | ["an", "answer", ..] if is_number(word) => ("SIZE".to_owned(), 1),
+            ["bytes,", ..] | ["bytes", "before,", ..] | ["an" | "per", "answer", ..]
+                if is_number(word) =>
+            {
+                ("SIZE".to_owned(), 1)
+            }
             [_, "in", "total", ..] if is_number(word) => ("TIME".to_owned(), 2),
-            [unit, ..] if is_number(word) && MEASURED.contains(&before) => {
+            [unit, ..]
+                if is_number(word) && MEASURED.contains(&before) && !unit.starts_with("row") =>
+            {
                 let end = unit.trim_start_matches(char::is_alphabetic);
                 (format!("TIME{end}"), 2)
             }
@@ -33,8 +31,11 @@ fn line_without_times(line: &str) -> String {
                 let end = time.trim_start_matches(|c: char| c.is_ascii_digit() || c == ':');
                 (format!("MOMENT{end}"), 2)
             }
+            ["now"] if before == "before," => ("SIZE".to_owned(), 1),
             // A time today is shown without its date.
-            _ if is_time_of_day(word) || is_stamp(word) => ("MOMENT".to_owned(), 1),
+            _ if is_time_of_day(word) || is_stamp(word) || is_month(word) => {
+                ("MOMENT".to_owned(), 1)
+            }
             _ => ((*word).to_owned(), 1),
         };
         shown.push(replaced);
@@ -45,6 +46,10 @@ fn line_without_times(line: &str) -> String {
 
 fn is_date(word: &str) -> bool {
     is_numbers(word, '-', 3)
+}
+
+fn is_month(word: &str) -> bool {
+    word.len() == 7 && is_numbers(word, '-', 2)
 }
 
 fn is_time_of_day(word: &str) -> bool {

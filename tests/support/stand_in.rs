@@ -19,16 +19,7 @@ pub(crate) struct StandIn<'a> {
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
-    head: String,
     pub(crate) body: Value,
-}
-
-impl Reply {
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
-        let (_, value) = lines.find(|(key, _)| key.eq_ignore_ascii_case(name))?;
-        Some(value)
-    }
 }
 
 /// The headers that the interface asks for.
@@ -81,7 +72,6 @@ impl<'a> StandIn<'a> {
         let (head, body) = answer.split_once("\r\n\r\n").expect("an answer has a head");
         Reply {
             status: head.split(' ').nth(1).unwrap().parse().unwrap(),
-            head: head.to_owned(),
             body: serde_json::from_str(body).expect("an answer's body is JSON"),
         }
     }

@@ -32,6 +32,12 @@ pub(crate) struct Served {
     pub(crate) requests: AtomicUsize,
 }
 
+impl Served {
+    pub(crate) fn requests(&self) -> usize {
+        self.requests.load(Ordering::SeqCst)
+    }
+}
+
 /// A server that gives every user the right verdict over TLS.
 pub(crate) fn start(certificate: &str) -> (SocketAddr, Arc<Served>) {
     start_with(config(certificate))

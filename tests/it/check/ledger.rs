@@ -16,7 +16,7 @@ use crate::support::users;
 fn stopped(place: &Place, url: &str, more: &[&str]) {
     let words = ["run", "users.csv", "-o", "scored.csv", "-c", "1"];
     let words = [&words[..], &["--max-calls", "4"], more].concat();
-    command(place, url, &words).done().exits(5);
+    command(place, url, &words).exits(5);
 }
 
 /// How many answers are known, and how many calls are to be made.
@@ -49,7 +49,7 @@ fn a_stopped_or_finished_run_is_found_by_its_output_and_continues_as_the_check_s
     for output in ["-o new.csv", "-o link.csv", "--output-dir dir"] {
         let line = format!("run users.csv {output} --fresh --max-calls 4");
         let words: Vec<_> = line.split(' ').collect();
-        command(&place, &stand_in.url(), &words).done().exits(5);
+        command(&place, &stand_in.url(), &words).exits(5);
         let another = ["users.csv", "-o", "other.csv"];
         assert_eq!(check(&place, &stand_in.url(), &another)["calls"], 0);
         let said = to(&format!("users.csv {output} --fresh"));
@@ -73,12 +73,12 @@ fn a_failure_that_may_have_been_billed_is_a_call_only_if_it_is_retried() {
         assert_eq!(found(output), ((2, 6), 2), "{output:?}");
     }
     let output = ["run", "users.csv", "-o", "scored.csv"];
-    command(&place, &server.url(), &output).done().exits(1);
+    command(&place, &server.url(), &output).exits(1);
     assert_eq!(server.calls(), 4 + 6);
     assert_eq!(found(&[]), ((8, 0), 2));
     let retry = [&output[..], &["--retry-failed"]].concat();
     assert_eq!(found(&retry[2..]), ((8, 2), 0));
-    command(&place, &server.url(), &retry).done().exits(1);
+    command(&place, &server.url(), &retry).exits(1);
     assert_eq!(server.calls(), 4 + 6 + 2);
 }
 
@@ -110,7 +110,7 @@ fn answers_of_other_flags_and_accounts_are_not_used_and_whole_answers_have_every
     assert_eq!(numbers(&bare().json()), (4, 6));
     let other = ["--service-id", "other", "-o", "other.csv"];
     let run = [&["run", "users.csv"], &other[..]].concat();
-    command(&place, &server.url(), &run).done().exits(0);
+    command(&place, &server.url(), &run).exits(0);
     bare()
         .exits(2)
         .says("several services or service ids")
@@ -124,8 +124,8 @@ fn a_ledger_is_only_read_and_never_made() {
     symlink("nowhere", place.path("link")).unwrap();
     for ledger in ["nowhere/answers", "users.csv/answers", "link", "users.csv"] {
         let words = ["check", "users.csv", "--ledger", ledger];
-        let done = command(&place, &server.url(), &words).done();
-        done.exits(2).says(ledger);
+        let done = command(&place, &server.url(), &words).exits(2);
+        done.says(ledger);
     }
     let options = ["users.csv", "--ledger", "answers"];
     let said = check(&place, &server.url(), &options);
@@ -154,7 +154,7 @@ fn a_ledger_is_read_while_its_run_is_at_work() {
         numbers(&check(&place, &server.url(), &["users.csv"])).0 == 4
     });
     drop(release);
-    running.done().exits(0);
+    running.exits(0);
     assert_eq!(server.calls(), 10);
 }
 
@@ -168,7 +168,7 @@ fn finished_files_of_a_directory_are_skipped_unless_they_are_older_than_their_in
     // The first file is finished, and one of the second's three further rows is paid for.
     let stop = ["-c", "1", "--max-calls", "6"];
     let run = [&["run"], &options[..], &stop].concat();
-    command(&place, &stand_in.url(), &run).done().exits(5);
+    command(&place, &stand_in.url(), &run).exits(5);
     let said = agree(&place, &stand_in, &options, &[]);
     assert_eq!(numbers(&said), (6, 2));
     let finished = [0, 1].map(|file| said["files"][file]["finished"] == true);
@@ -187,62 +187,12 @@ fn finished_files_of_a_directory_are_skipped_unless_they_are_older_than_their_in
     let refused = |words: &str| {
         for verb in ["check", "run"] {
             let line = [&[verb], &options[..]].concat();
-            let done = command(&place, &stand_in.url(), &line).done();
-            done.exits(2).says(words);
+            let done = command(&place, &stand_in.url(), &line).exits(2);
+            done.says(words);
         }
     };
     refused("`scored/b.csv` is older than its input, which was modified since: `b.csv`\n");
     fs::remove_file(place.path("scored/b.csv")).unwrap();
     fs::remove_file(place.path("scored/b.rejects.csv")).unwrap();
     assert_eq!(agree(&place, &stand_in, &options, &[])["calls"], 1);
-}
-
-#[test]
-fn a_file_that_the_run_refuses_costs_no_call() {
-    let nameless = "0,,n@example.com,::1,curl/8\n".repeat(120);
-    let (header, rows) = (users::csv(0), users::csv(3));
-    let place = Place::with("a.csv", header.clone() + &nameless + &rows[header.len()..]);
-    place.write("b.csv", users::named(["Ann", "Bo", "Cy", "Di"]));
-    let of_stand_in = Place::new();
-    let stand_in = StandIn::start(&of_stand_in, "");
-    let options = ["?.csv", "--output-dir", "scored"];
-    for verb in ["check", "run"] {
-        let line = [&[verb], &options[..]].concat();
-        let done = command(&place, &stand_in.url(), &line).done();
-        done.exits(2)
-            .says("the first 100 rows of `a.csv` all fail for the same reason, `missing_name`");
-    }
-    assert_eq!(stand_in.bill()["billed"], 4);
-    fs::remove_dir_all(place.path("scored")).unwrap();
-    let anyway = [&options[..], &["--keep-going"]].concat();
-    assert_eq!(agree(&place, &stand_in, &anyway, &[])["calls"], 3);
-}
-
-#[test]
-fn what_keeps_the_run_from_sending_anything_is_a_warning() {
-    let place = Place::with("users.csv", users::csv(3) + "4,,,,,\n");
-    for (args, code, words) in [
-        (
-            "--min-rows 5 --max-invalid 20%",
-            1,
-            "1 of the 4 rows of `users.csv` cannot be sent",
-        ),
-        (
-            "--min-rows 5",
-            1,
-            "`users.csv` has 4 rows, fewer than `--min-rows 5`",
-        ),
-        // As for the run, all rows of a file count.
-        ("--min-rows 4 --limit 1", 0, ""),
-    ] {
-        let done = place.rescore("check users.csv").args(args).done();
-        done.exits(code).says(words);
-        let warns = done
-            .stderr
-            .contains("warning: `rescore run` sends nothing: ");
-        assert_eq!(warns, code == 1, "{done}");
-    }
-    // Those of a stream cannot be counted first.
-    let piped = place.rescore("check --min-rows 5").stdin(users::csv(9));
-    piped.done().exits(0).says("`--min-rows` needs a file");
 }

@@ -124,36 +124,6 @@ fn the_messy_sample() {
 }
 
 #[test]
-fn every_number_is_that_of_the_run_whatever_is_known_equal_invalid_or_dropped() {
-    let rows = users(40) + "Jo,jo@example.com,,192.0.2.7,\nBo,b@example.com,,nowhere,curl/8\n";
-    let of_stand_in = Place::new();
-    let stand_in = StandIn::start(&of_stand_in, "");
-    let place = Place::with("users.csv", &rows);
-    place.write("more.csv", rows.replacen("email", "E-mail", 1));
-    // Each knows what those before have paid for.
-    for (options, output) in [
-        ("users.csv --limit 9", "-o a.csv"),
-        ("users.csv --sample 50%", "-o b.csv"),
-        ("users.csv --sample 60% --limit 20", "-o c.csv"),
-        ("users.csv --max-invalid 2", "-o d.csv"),
-        ("users.csv --vpn-check", "-o e.csv"),
-        ("users.csv --no-ledger", "-o f.csv"),
-        ("users.csv more.csv --advanced", "--output-dir g"),
-        // An earlier output is an input like any other.
-        ("d.csv", "-o h.csv"),
-    ] {
-        let both: Vec<_> = options.split(' ').collect();
-        let output: Vec<_> = output.split(' ').collect();
-        let said = agree(&place, &stand_in, &both, &output);
-        if options.starts_with("users.csv more") {
-            let second = json!({"read": 55, "sendable": 53, "unsendable": 2, "passed": 0, "dropped": 0, "addresses_shortened": 0, "null_words": 0});
-            assert_eq!(said["files"][1]["rows"], second);
-            assert_eq!(outline(&said), (40, 66, 4));
-        }
-    }
-}
-
-#[test]
 fn rows_from_a_pipe() {
     let done = Place::new().rescore("check --json").stdin(users(30)).done();
     let said = done.json();

@@ -51,8 +51,7 @@ fn an_error_before_the_start_is_an_object() {
         (sandbox, "no column for `name`"),
     ] {
         let run = place.rescore("run users.csv -o scored.csv");
-        let done = run.args(arguments).done();
-        done.exits(2);
+        let done = run.args(arguments).exits(2);
         let error = only(&done, "error");
         assert_eq!(error["exit_code"], 2);
         assert!(
@@ -72,8 +71,8 @@ fn an_error_before_the_start_is_an_object() {
         json!(["no such file or directory"])
     );
     let decide = place.rescore("decide missing.csv");
-    let done = decide.env("RESCORE_CONFIG", "good.toml").done();
-    done.exits(2).says("error: cannot read");
+    let done = decide.env("RESCORE_CONFIG", "good.toml").exits(2);
+    done.says("error: cannot read");
 }
 
 #[test]
@@ -116,8 +115,7 @@ fn progress_is_one_object_a_line_with_the_keys_of_the_summary() {
     let running = run.start();
     running.wait_for_words("\"resolved\":4,");
     drop(release);
-    let done = running.done();
-    done.exits(0);
+    let done = running.exits(0);
     let summary = only(&done, "summary");
     let objects = objects(&done);
     let half = { objects.iter() }.find(|object| object["rows"]["resolved"] == 4);
@@ -167,7 +165,7 @@ fn a_summary_says_which_run_it_is_about_also_of_a_run_that_cannot_start() {
     // Levels decide, and rows come from a pipe.
     let piped = place.run(&server, "- -o piped.csv --summary s.json --block-levels 9");
     let levels = "--decide-by level=/summary/risk_level --approve-levels 0,low";
-    piped.args(levels).stdin(users::csv(9)).done().exits(0);
+    piped.args(levels).stdin(users::csv(9)).exits(0);
     let piped = place.json("s.json");
     let levels = json!({"place": "/summary/risk_level", "approve": ["0", "low"], "review": [], "block": ["9"]});
     assert_eq!(
@@ -185,7 +183,7 @@ fn a_summary_says_which_run_it_is_about_also_of_a_run_that_cannot_start() {
         "Ann Lee,ann@example.com\nBob Ray,bob@example.com\n",
     );
     let failing = place.run(&server, "people.csv -o none.csv --summary s.json");
-    failing.done().exits(2);
+    failing.exits(2);
     let failed = place.json("s.json");
     assert_eq!(keys(&failed), keys(&ran));
     for key in ["rows", "calls", "decisions", "failed", "input"] {

@@ -103,12 +103,12 @@ fn a_run_leaves_its_numbers_in_the_form_that_prometheus_reads() {
 #[test]
 fn wrong_options_leave_both_as_they_are_and_files_that_keep_a_run_from_starting_are_in_both() {
     let line = CommandLine::new();
-    line.typed(WATCHED).done().exits(0);
+    line.typed(WATCHED).exits(0);
     let place = &line.place;
     let (summary, metrics) = (place.text("s.json"), place.text("m.prom"));
-    line.typed(WATCHED).arg("--tiemout=9s").done().exits(2);
+    line.typed(WATCHED).arg("--tiemout=9s").exits(2);
     let missing = line.typed(WATCHED).without_env("RESCORE_API_KEY");
-    missing.done().exits(2);
+    missing.exits(2);
     assert_eq!(place.text("s.json"), summary);
     assert_eq!(place.text("m.prom"), metrics);
 
@@ -116,7 +116,7 @@ fn wrong_options_leave_both_as_they_are_and_files_that_keep_a_run_from_starting_
     let before = (place.names(), place.text("scored.csv"), success());
     let words = "no column `nothing`";
     let mapped = line.typed(WATCHED).args("--overwrite --map name=nothing");
-    mapped.done().exits(2).says(words);
+    mapped.exits(2).says(words);
     let failed = place.json("s.json");
     assert_valid(&failed);
     assert_eq!(
@@ -137,27 +137,18 @@ fn a_first_start_that_fails_leaves_both_and_replaces_only_files_of_the_same_kind
     let line = CommandLine::new();
     let place = &line.place;
     let input = place.text("users.csv");
-    line.refuses_typed(
-        "--metrics nowhere/m.prom",
-        &["cannot write the metrics to `nowhere/m.prom`"],
-    );
-    line.refuses_typed(
-        "--map name=nothing --summary users.csv --metrics users.csv --log users.csv",
-        &[],
-    );
-    line.refuses_typed(
-        "--metrics users.csv --overwrite",
-        &["would overwrite the input"],
-    );
+    let watched = "--map name=nothing --summary users.csv --metrics users.csv --log users.csv";
+    line.refuses(line.typed(watched));
+    line.refuses(line.typed("--metrics users.csv --overwrite"));
     assert_eq!(place.text("users.csv"), input);
     place.write("m.prom", "node_load1 0.5\n");
-    let kept = line.typed("--metrics m.prom").done();
-    kept.exits(2).says("its content is not metrics of rescore");
+    let kept = line.typed("--metrics m.prom").exits(2);
+    kept.says("its content is not metrics of rescore");
     assert_eq!(place.text("m.prom"), "node_load1 0.5\n");
 
     fs::remove_file(place.path("m.prom")).unwrap();
     let missing = place.run(&line.server, "nobody.csv -o scored.csv");
-    missing.args(WATCHED).done().exits(2);
+    missing.args(WATCHED).exits(2);
     let summary = place.json("s.json");
     assert_eq!(
         [&summary["exit_code"], &summary["stopped"]],
@@ -177,10 +168,10 @@ fn a_run_that_is_at_work_keeps_its_summary_and_metrics_whole() {
     let first = run().start();
     server.wait_for_calls(2);
     let failing = place.run(&server, "users.csv -o other.csv --map name=nothing");
-    failing.args(WATCHED).done().exits(2);
+    failing.args(WATCHED).exits(2);
     assert_eq!(place.json("s.json")["exit_code"], 2);
     drop(release);
-    first.done().exits(0);
+    first.exits(0);
     assert_eq!(place.json("s.json")["exit_code"], 0);
     assert_eq!(
         place.text("m.prom").matches("rescore_exit_code{").count(),

@@ -41,8 +41,8 @@ seen "$2"
 /// A directory with the script for a shell.
 fn place_for(shell: &str) -> Place {
     let place = Place::with("users.csv", "");
-    let done = place.rescore(["completions", shell]).done();
-    done.exits(0).prints("max-failures").prints("older-than");
+    let done = place.rescore(["completions", shell]).exits(0);
+    done.prints("max-failures").prints("older-than");
     place.write("script", &done.stdout);
     place
 }
@@ -86,14 +86,14 @@ fn shells_complete_commands_options_values_and_files() {
             }
         }
     }
-    let done = Place::new().rescore("completions tcsh").done();
-    done.exits(2).says("bash, fish, zsh");
+    let done = Place::new().rescore("completions tcsh").exits(2);
+    done.says("bash, fish, zsh");
 }
 
 #[test]
 fn there_is_a_page_with_all_options_for_each_command() {
     let place = Place::new();
-    place.rescore("man share/man1").done().exits(0);
+    place.rescore("man share/man1").exits(0);
     let entries = fs::read_dir(place.path("share/man1")).unwrap();
     let mut compared = 0;
     for page in entries.map(|entry| entry.unwrap().path()) {
@@ -128,7 +128,7 @@ fn there_is_a_page_with_all_options_for_each_command() {
     place.write("precious", "mine");
     fs::remove_file(place.path("share/man1/rescore-run.1")).unwrap();
     symlink("../../precious", place.path("share/man1/rescore-run.1")).unwrap();
-    place.rescore("man share/man1").done().exits(0);
+    place.rescore("man share/man1").exits(0);
     assert_eq!(place.text("precious"), "mine");
     assert!(!place.path("share/man1/rescore-run.1").is_symlink());
     let mut left = fs::read_dir(place.path("share/man1")).unwrap();

@@ -1,8 +1,7 @@
 //! The stand-in: that it keeps to the interface, what it makes of the samples, and that its bill adds up.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::fs;
-use std::net::TcpListener;
 
 use serde_json::{Value, json};
 
@@ -104,46 +103,6 @@ fn a_right_request_is_scored_and_billed() {
     stand_in.stop().exits(0).says("requests 3, billed 3");
 }
 
-#[test]
-fn the_free_plan_takes_neither_flag() {
-    let place = Place::with("users.csv", users::csv(3));
-    let stand_in = StandIn::start(&place, "--plan free");
-    for flag in ["vpn_check", "advanced"] {
-        let reply = stand_in.ask(&user_with(&json!({flag: false})));
-        refused(&reply, 403, "paid");
-    }
-    // The program on the free plan sends neither.
-    let url = stand_in.url();
-    let run = |plan| {
-        let program = place.run_at(&url).args(["--plan", plan]);
-        program
-            .args(["--overwrite", "--free-base-url", &url])
-            .done()
-    };
-    run("free").exits(0);
-    run("paid").exits(4).says("403").says("plan");
-    assert_eq!(stand_in.bill()["billed"], 3);
-    stand_in.stop().exits(0);
-}
-
-#[test]
-fn above_its_limit_it_asks_to_wait() {
-    let place = Place::new();
-    for (further, named) in [("--retry-after 7", Some("7")), ("", None)] {
-        // So slow that no call becomes free again during the test.
-        let limit = format!("--rate-limit 0.001 --burst 2 {further}");
-        let stand_in = StandIn::start(&place, limit.as_str());
-        for _ in 0..2 {
-            assert_eq!(stand_in.ask(&user()).status, 200);
-        }
-        let reply = stand_in.ask(&user());
-        refused(&reply, 429, "too many");
-        assert_eq!(reply.header("retry-after"), named);
-        let done = stand_in.stop();
-        done.exits(0).says("requests 3, billed 2, throttled 1");
-    }
-}
-
 /// The path of a file that everybody gets with the program.
 fn sample(name: &str) -> String {
     format!("{}/samples/{name}", env!("CARGO_MANIFEST_DIR"))
@@ -202,34 +161,6 @@ fn the_samples_get_all_decisions_and_come_back_unchanged_but_for_them() {
             assert!(rows.count() >= 10, "`{decision}`");
         }
     }
-}
-
-#[test]
-fn the_messy_sample_shows_what_can_be_wrong_with_a_row() {
-    let place = Place::new();
-    let done = score(&place, "messy.csv", "scored.csv");
-    done.exits(1)
-        .says("failed 11")
-        .says("see scored.rejects.csv");
-    let rejects = place.read("scored.rejects.csv");
-    let mut reasons = BTreeMap::new();
-    for line in String::from_utf8_lossy(&rejects).lines() {
-        let cells: Vec<_> = line.splitn(4, ',').collect();
-        // Rows contain line breaks: only a line with our three cells starts a row.
-        if let [_, reason, message, _] = cells[..]
-            && message.starts_with("line ")
-        {
-            *reasons.entry(reason.to_owned()).or_insert(0) += 1;
-        }
-    }
-    assert_eq!(
-        (reasons.len(), reasons.values().sum::<i32>()),
-        (9, 11),
-        "{reasons:?}"
-    );
-    let scored = place.read("scored.csv");
-    let scored = String::from_utf8_lossy(&scored);
-    assert_eq!(scored.matches(",sandbox-").count(), 39 - 11);
 }
 
 /// Scores 200 users against a stand-in with these faults, and compares the summary and the bill: they agree on every call,
@@ -292,28 +223,4 @@ fn a_rehearsal_with_faults_and_a_limit_adds_up() {
     // Answers that were billed and brought no verdict are counted apart.
     let bill = books_agree("--fault bad-json=0.1 --fault 503=0.05 --seed 7");
     assert!(bill["faults"]["bad-json"].as_u64() > Some(0), "{bill}");
-}
-
-#[test]
-fn it_listens_on_this_machine_only_and_plays_only_the_faults_that_it_knows() {
-    let place = Place::new();
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let taken = format!("--listen {}", taken.local_addr().unwrap());
-    for (arguments, words) in [
-        ("--listen 0.0.0.0:1", "loopback"),
-        ("--listen [::]:1", "loopback"),
-        (&taken, "cannot listen on"),
-        (
-            "--fault 404=1",
-            "402, 403, 500, 503, reset, stall, bad-json and lost",
-        ),
-        ("--fault 500=1.5", "between 0 and 1"),
-        ("--fault 500=0.9 --fault reset=0.2", "more than 1"),
-        ("--burst 3", "--rate-limit"),
-        // An empty key, as from `--accept-key "$KEY"` with an unset variable, must not count as accepted.
-        ("--accept-key=", "--accept-key <KEY>"),
-    ] {
-        let done = place.rescore("sandbox").args(arguments).done();
-        done.exits(2).says("error:").says(words);
-    }
 }

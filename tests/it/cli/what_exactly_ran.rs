@@ -76,7 +76,7 @@ fn streams_have_hashes_and_so_has_each_of_several_files() {
     place.write("a.csv", &csv);
     place.write("b.csv.gz", gzip(users::csv(310)));
     let all = "a.csv b.csv.gz --output-dir out --summary s.json";
-    place.run(&server, all).done().exits(1);
+    place.run(&server, all).exits(1);
     let summary = place.json("s.json");
     assert!(summary["blake3"]["input"].is_null() && summary["blake3"]["output"].is_null());
     for (file, name) in [(0, "a.csv"), (1, "b.csv.gz")] {
@@ -122,7 +122,7 @@ fn the_summary_has_the_options_in_force_and_no_secret() {
     let typed = "--config settings.toml --profile nightly --summary s.json --default email=hidden@example.com \
                  --only name!=review,block --only email!=hidden@example.com";
     let run = place.scoring(&server).args(typed);
-    run.env("RESCORE_LEDGER", "answers").done().exits(0);
+    run.env("RESCORE_LEDGER", "answers").exits(0);
     let expected = json!({
         "base-url": server.url(),
         "default": ["email=…"],

@@ -32,7 +32,7 @@ fn a_signal_leaves_nothing_and_keeps_what_was_there() {
         to.write_all(scored(100_000).as_bytes()).unwrap();
         running.wait_for_file("out.csv.partial", |content| !content.is_empty());
         running.signal(signal);
-        running.done().exits(code);
+        running.exits(code);
         assert_eq!(place.names(), ["out.csv"]);
         assert_eq!(place.text("out.csv"), "old");
     }
@@ -43,20 +43,16 @@ fn a_disk_that_is_full_or_a_damaged_input_leaves_nothing() {
     let place = Place::with("scored.csv", scored(50_000));
     let limited = &["sh", "-c", "ulimit -f 100; exec \"$@\"", "sh"];
     let decide = place.rescore("decide scored.csv -o out.csv").under(limited);
-    decide
-        .done()
-        .exits(3)
-        .says("cannot write `out.csv.partial`");
+    decide.exits(3);
     for more in ["", "--what-if"] {
         let decide = place.rescore("decide scored.csv").args(more);
-        let done = decide.stdout(device("/dev/full")).done();
-        done.exits(3)
-            .says("cannot write standard output: no space left on device");
+        let done = decide.stdout(device("/dev/full")).exits(3);
+        done.says("cannot write standard output: no space left on device");
     }
     // An unclosed quote, far from the start.
     let broken = format!("{}\"{}", scored(50_000), "x".repeat(100_000));
     let decide = place.rescore("decide - -o out.csv --changes c.csv");
-    decide.stdin(broken).done().exits(2);
+    decide.stdin(broken).exits(2);
     assert_eq!(place.names(), ["scored.csv"]);
 }
 
@@ -78,7 +74,7 @@ fn memory_does_not_grow_with_the_file() {
     // In all 50 MB: far more than the difference that is allowed.
     let (few, many) = (peak_after(2), peak_after(8));
     drop(to);
-    running.done().exits(0);
+    running.exits(0);
     if let (Some(few), Some(many)) = (few, many) {
         assert!(many < few + 8 * 1024, "{few} KiB, then {many} KiB");
     }

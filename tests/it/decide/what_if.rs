@@ -9,9 +9,8 @@ fn pairs(place: &Place, arguments: &[&str]) -> Value {
     let done = place
         .rescore("decide scored.csv --what-if --json")
         .args(arguments)
-        .done();
-    done.exits(0)
-        .check(done.stderr.is_empty(), "all is on standard output");
+        .exits(0);
+    done.check(done.stderr.is_empty(), "all is on standard output");
     done.json()
 }
 
@@ -42,7 +41,7 @@ fn every_pair_has_the_numbers_that_deciding_by_it_brings() {
             pair["review_max"].as_str().unwrap(),
         ];
         let decide = "decide scored.csv -o out.csv --overwrite --summary summary.json";
-        place.rescore(decide).args(arguments).done().exits(0);
+        place.rescore(decide).args(arguments).exits(0);
         let summary = place.json("summary.json");
         for decision in ["approve", "review", "block"] {
             assert_eq!(
@@ -62,9 +61,8 @@ fn a_table_of_at_most_80_columns_marks_the_thresholds_of_today() {
         rows.collect::<String>()
     );
     let place = Place::with("scored.csv", csv);
-    let done = place.rescore("decide scored.csv --what-if").done();
-    done.exits(1)
-        .prints("scored.csv: 9 rows, 8 with a score\nunreadable 1, not counted: ragged 1; row 9\n")
+    let done = place.rescore("decide scored.csv --what-if").exits(1);
+    done.prints("scored.csv: 9 rows, 8 with a score\nunreadable 1, not counted: ragged 1; row 9\n")
         .prints("\n  approve 3 (37.5%), review 2 (25.0%), block 3 (37.5%)\n")
         .prints("\n        0            1 (12.5%)            7 (87.5%)\n")
         .prints("\n        2            3 (37.5%)            5 (62.5%)  < --approve-max today\n")

@@ -94,7 +94,7 @@ fn the_guide_shows_what_is_printed() {
 fn the_page_on_ledgers_shows_what_is_printed() {
     let place = clone();
     let run = "run samples/users.csv -o scored.csv --sandbox --ledger answers.ledger --price 0.004";
-    program(&place, run).done().exits(0);
+    program(&place, run).exits(0);
     let users = place.text("samples/users.csv");
     let people: Vec<_> = users.lines().take(3).collect();
     place.write("people.csv", people.join("\n"));

@@ -1,6 +1,6 @@
 //! The documents are true.
 
-mod documents;
+pub(crate) mod documents;
 mod examples;
 mod reference;
 mod samples;

@@ -79,8 +79,7 @@ fn the_nightly_unit_scores_with_the_key_that_systemd_passes_on_and_the_other_one
             .replace("/etc/rescore", &here);
         let done = { place.rescore(command.split(' ')) }
             .env("CREDENTIALS_DIRECTORY", &here)
-            .done();
-        done.exits(0);
+            .exits(0);
         done.printed()
     };
     let credential = setting("rescore-nightly.service", "LoadCredential=");

@@ -12,7 +12,7 @@ use crate::support::users::{NULLS, Verdict, object};
 fn score(lines: impl AsRef<[u8]>, server: &Server, code: i32) -> (Vec<u8>, Vec<u8>) {
     let place = Place::with("users.jsonl", lines);
     let run = place.run(server, "users.jsonl -o scored.jsonl");
-    run.done().exits(code);
+    run.exits(code);
     let rejects = std::fs::read(place.path("scored.rejects.jsonl"));
     (place.read("scored.jsonl"), rejects.unwrap_or_default())
 }
@@ -154,7 +154,7 @@ fn the_second_row_of_a_pipe_may_have_what_the_first_has_not() {
     running.wait_for_file("scored.jsonl.partial", |partial| !partial.is_empty());
     producer.write_all(object("A").as_bytes()).unwrap();
     drop(producer);
-    running.done().exits(1);
+    running.exits(1);
     assert_eq!(server.only_request().name(), "A");
 }
 

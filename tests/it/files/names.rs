@@ -39,8 +39,7 @@ fn no_name_of_a_file_or_column_steers_a_terminal() {
         let run = written.into_iter().fold(run, |run, (option, name)| {
             run.args([option.to_owned(), file(name)])
         });
-        let done = run.done();
-        done.exits(1);
+        let done = run.exits(1);
         clean("standard error", &done.stderr);
         done
     };
@@ -85,8 +84,7 @@ fn no_argument_that_is_refused_steers_a_terminal() {
         ["run", "no-such\u{1b}]0;owned\u{7}\r\nerror: forged"],
         ["\u{1b}]0;owned\u{7}", ""],
     ] {
-        let done = place.rescore(arguments).done();
-        done.exits(2);
+        let done = place.rescore(arguments).exits(2);
         clean("standard error", &done.stderr);
     }
 }
@@ -112,76 +110,8 @@ fn names_and_values_that_look_the_same_are_the_same() {
             "--only",
             "ville=Zu\u{308}rich",
         ]);
-        done.done().exits(0);
+        done.exits(0);
         let names: Vec<_> = server.requests().iter().map(Request::name).collect();
         assert_eq!(names, ["Ann Lee", "Bob Roe"], "{name}");
     }
-}
-
-#[test]
-fn a_path_that_only_a_shell_or_another_program_knows_is_named() {
-    let server = Server::good();
-    let place = Place::with("users.csv", users::csv(1));
-    place.write("home.toml", "output = \"$HOME/scored.csv\"\n");
-    let utf16 = "rate = \"5/s\"\n".encode_utf16().flat_map(u16::to_le_bytes);
-    place.write(
-        "utf16.toml",
-        [0xff, 0xfe].into_iter().chain(utf16).collect::<Vec<u8>>(),
-    );
-    place.write("latin1.toml", b"output = \"\xfc\"\n");
-    for (args, words) in [
-        (
-            &["users.csv", "-o", "~/scored.csv"][..],
-            "`~` is not expanded",
-        ),
-        (&["~/users.csv", "-o", "scored.csv"], "`~` is not expanded"),
-        (
-            &["users.csv", "--config", "home.toml"],
-            "variables are not expanded",
-        ),
-        (
-            &["users.csv", "-o", "s3://bucket/scored.csv"],
-            "`aws s3 cp`",
-        ),
-        (
-            &["users.csv", "-o", "gs://bucket/scored.csv"],
-            "write a file, and copy it",
-        ),
-        (
-            &["users.csv", "-o", "none/scored.csv"],
-            "create the directory `none` first",
-        ),
-        (
-            &["users.csv", "\u{2013}o", "scored.csv"],
-            "starts with a long dash",
-        ),
-        (
-            &["users.csv", "\u{2014}output=scored.csv"],
-            "starts with a long dash",
-        ),
-        (&["users.csv", "--config", "utf16.toml"], "it is UTF-16"),
-        (&["users.csv", "--config", "latin1.toml"], "invalid utf-8"),
-    ] {
-        place
-            .run(&server, args.iter().copied())
-            .done()
-            .exits(2)
-            .says(words);
-    }
-    // Names that only look like these.
-    place.write("users~.csv", users::csv(1));
-    place
-        .run(&server, ["users~.csv", "-o", "cost$.csv"])
-        .done()
-        .exits(0);
-    assert_eq!(server.calls(), 1);
-}
-
-#[test]
-fn quotes_around_a_variable_are_left_out() {
-    let (place, server) = (Place::with("users.csv", users::csv(1)), Server::good());
-    let run = place
-        .run(&server, "users.csv -o scored.csv")
-        .env("RESCORE_API_KEY", "\"test-key\"");
-    run.done().exits(0).silent_about("test-key");
 }

@@ -4,8 +4,8 @@ use serde_json::json;
 
 use super::{HEADER, score};
 use crate::support::process::Place;
-use crate::support::server::{Action, Request, Server, answer, good};
-use crate::support::users::{self, COLUMNS, Verdict, gzip};
+use crate::support::server::{Server, good};
+use crate::support::users::{self, COLUMNS, Verdict};
 
 /// The fields of the requests that a server got, by their names.
 fn sent(server: &Server, field: &str) -> Vec<String> {
@@ -30,8 +30,7 @@ fn odd_values_are_sent_as_they_are_meant_or_fail_and_check_counts_them() {
         \u{1a}";
     let server = Server::good();
     let (place, done) = score(csv, &server, "-c 1");
-    done.exits(1)
-        .says("of the rows have a word such as `NULL` for a value");
+    done.exits(1);
     assert_eq!(
         sent(&server, "phone"),
         ["+491701234567", "+442079460958", "-", "-"]
@@ -100,18 +99,14 @@ fn one_person_written_in_several_ways_is_paid_for_once_and_can_be_forgotten() {
             (&json!(rows), &json!(0)),
             "{checked}"
         );
-        place
-            .run(&server, ["-o", to, from])
-            .args(default)
-            .done()
-            .exits(0);
+        place.run(&server, ["-o", to, from]).args(default).exits(0);
     }
     assert_eq!(server.calls(), 1);
     let forget = place
         .rescore("ledger forget others.csv")
         .args(default)
-        .done();
-    forget.exits(0).prints("0 left");
+        .exits(0);
+    forget.prints("0 left");
 }
 
 #[test]
@@ -130,8 +125,8 @@ fn an_email_that_was_sent_as_it_is_can_be_forgotten() {
     );
     let forget = place
         .rescore("ledger forget users.csv --ledger l --invalid send")
-        .done();
-    forget.exits(0).prints("0 left");
+        .exits(0);
+    forget.prints("0 left");
 }
 
 #[test]
@@ -143,10 +138,7 @@ fn quotes_that_open_nothing_are_found_and_can_be_read_as_they_are() {
         C\tc@x.org\t::1\t\"u\" x\n";
     let server = Server::good();
     let place = Place::with("users.tsv", tsv);
-    place
-        .run(&server, "users.tsv -o scored.tsv")
-        .done()
-        .exits(1);
+    place.run(&server, "users.tsv -o scored.tsv").exits(1);
     assert_eq!(server.calls(), 0, "the last row has text after a quote");
     let rejects = place.text("scored.rejects.tsv");
     assert!(
@@ -158,7 +150,6 @@ fn quotes_that_open_nothing_are_found_and_can_be_read_as_they_are() {
             &server,
             "users.tsv -o as-is.tsv --quotes off --reason-column why -c 1",
         )
-        .done()
         .exits(0);
     assert_eq!(sent(&server, "name"), ["\"A", "B\"", "C"]);
     assert_eq!(sent(&server, "user_agent"), ["u", "u", "\"u\" x"]);
@@ -182,108 +173,16 @@ fn a_text_of_several_lines_is_not_taken_for_rows() {
 }
 
 #[test]
-fn what_is_no_file_of_rows_is_named_with_the_command_that_helps() {
-    let header = HEADER.as_bytes();
-    let row = b"\nA,a@x.org,::1,u\n";
-    for (name, content, what, help) in [
-        (
-            "a.csv",
-            &[b"Export of users\n# today\n\n", header, row].concat()[..],
-            "line 4 looks like it",
-            "`tail -n +4 FILE |",
-        ),
-        (
-            "b.csv",
-            &[
-                b"Export;;;\n",
-                HEADER.replace(',', ";").as_bytes(),
-                b"\nA;a@x.org;::1;u\n",
-            ]
-            .concat(),
-            "line 2 looks like it",
-            "`tail -n +2 FILE |",
-        ),
-        (
-            "c.jsonl",
-            br#"{"name":"A"}{"name":"B"}"#,
-            "follow each other on one line",
-            "`jq -c .`",
-        ),
-        ("d.bz2", b"BZh91AY&SYx", "bzip2 data", "`bunzip2`"),
-        ("d.xz", b"\xfd7zXZ\0\0", "xz data", "`unxz`"),
-        (
-            "g.db",
-            b"SQLite format 3\0",
-            "an SQLite database",
-            "`sqlite3 -header -csv",
-        ),
-        (
-            "i.csv.gz",
-            &gzip(gzip(header)),
-            "gzip data within compressed data",
-            "`gunzip`",
-        ),
-    ] {
-        let place = Place::with(name, content);
-        let done = place.rescore(["check", name, "--no-ledger"]).done();
-        done.exits(2).says(what).says(help);
-    }
-    let titled = format!("# today\n{HEADER}\nA,a@x.org,::1,u\n");
-    let place = Place::with("t.csv.gz", gzip(titled.as_bytes()));
-    let packed = place.rescore("check t.csv.gz --no-ledger").done();
-    packed.exits(2).says("line 2 looks like it");
-    let address = ["check", "s3://bucket/users.csv", "--no-ledger"];
-    let done = Place::new().rescore(address).done();
-    done.exits(2).says("pass it the output of `aws s3 cp`");
-}
-
-#[test]
-fn a_service_is_quoted_where_it_gives_no_verdict() {
-    let quota: fn(&Request) -> Action = |_| {
-        answer(
-            200,
-            &[],
-            r#"{"success":false,"message":"monthly quota exceeded"}"#,
-        )
-    };
-    let firewall: fn(&Request) -> Action = |_| {
-        answer(
-            403,
-            &[],
-            "<html><head><title>Access denied |\n x.example</title></head></html>",
-        )
-    };
-    for (service, words, hint) in [
-        (
-            quota,
-            "the service said: `monthly quota exceeded`",
-            "a quota may be used up",
-        ),
-        (
-            firewall,
-            "`Access denied | x.example`",
-            "a firewall or a proxy",
-        ),
-    ] {
-        let server = Server::start(service);
-        let csv = format!("{HEADER}\nA,a@x.org,::1,u\nB,b@x.org,::1,u\nC,c@x.org,::1,u\n");
-        let place = Place::with("users.csv", csv);
-        place.score(&server, "-c 1").says(words).says(hint);
-    }
-}
-
-#[test]
 fn quotes_and_bearer_around_settings_are_not_sent_and_the_whole_address_is_understood() {
     let server = Server::start(good);
     let place = Place::with("users.csv", format!("{HEADER}\nA,a@x.org,::1,u\n"));
     let address = format!("\"{}/v1/validate/user\"", server.url());
-    let done = place
+    place
         .rescore("run users.csv -o scored.csv --no-ledger")
         .env("RESCORE_BASE_URL", address)
         .env("RESCORE_SERVICE_ID", "'my-app'")
         .env("RESCORE_API_KEY", "\"Bearer key-1234567890abcdef\"")
-        .done();
-    done.exits(0);
+        .exits(0);
     let request = &server.requests()[0];
     assert_eq!(
         request.header("authorization"),
@@ -295,10 +194,7 @@ fn quotes_and_bearer_around_settings_are_not_sent_and_the_whole_address_is_under
 #[test]
 fn a_mark_at_the_end_of_objects_and_backslashes_before_quotes_are_understood() {
     let place = Place::with("users.jsonl", users::object("A") + "\n\u{1a}");
-    place
-        .rescore("check users.jsonl --no-ledger")
-        .done()
-        .exits(0);
+    place.rescore("check users.jsonl --no-ledger").exits(0);
     let csv = format!("{HEADER}\n\"A \\\"x\\\" B\",a@x.org,::1,u\n");
     let (place, done) = score(csv, &Server::good(), "");
     done.exits(1);

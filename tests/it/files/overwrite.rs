@@ -1,5 +1,4 @@
-//! What an earlier run left, and what somebody has changed since: only what is still as a run of the same input left it
-//! is replaced without `--overwrite`.
+//! Without `--overwrite`, a run replaces only files that are still as an earlier run of the same input left them.
 
 use std::os::unix::fs::symlink;
 
@@ -7,7 +6,7 @@ use crate::support::process::Place;
 use crate::support::server::{Server, good, status};
 use crate::support::users;
 
-/// A finished run of ten users, of which two have no verdict yet, with output, rejects and ledger.
+/// A finished run of ten users with output, rejects and ledger. Two users have no verdict yet.
 fn unfinished() -> (Place, Server) {
     let place = Place::with("users.csv", users::csv(10));
     let server = Server::start(|request| match &*request.name() {
@@ -92,16 +91,16 @@ fn the_output_of_another_input_is_not_replaced() {
     place.write("other.csv", users::csv(3));
     let other = place.run(&server, "other.csv -o scored.csv --retry-failed");
     let words = "`scored.csv` was written by a run with another input";
-    other.done().exits(2).says(words);
+    other.exits(2).says(words);
     // Nor by rows that come down a pipe.
     let piped = place.run(&server, "-o scored.csv --format csv --retry-failed");
-    piped.stdin(users::csv(10)).done().exits(2);
+    piped.stdin(users::csv(10)).exits(2);
     assert_eq!(server.calls(), 10);
     // The same input and output under other names are still the same run.
     symlink("users.csv", place.path("link.csv")).unwrap();
     symlink("scored.csv", place.path("link-out.csv")).unwrap();
     let run = "link.csv -o link-out.csv --rejects ./scored.rejects.csv --retry-failed";
-    place.run(&server, run).done().exits(0);
+    place.run(&server, run).exits(0);
     assert_eq!(server.calls(), 12);
 }
 

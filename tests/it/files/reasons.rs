@@ -106,47 +106,8 @@ fn a_run_that_was_stopped_a_retry_and_the_next_night_put_it_in_the_same_place() 
 }
 
 #[test]
-fn a_column_that_rescore_did_not_write_is_never_replaced() {
-    let server = Server::good();
-    let ours = Verdict::of("A").cells(',');
-    for (columns, cells, args, words) in [
-        (",why", ",because", "", "columns are replaced only if"),
-        // Its own columns are there, but this one is somebody's.
-        (
-            &*format!("{COLUMNS},why"),
-            &*format!("{ours},because"),
-            "",
-            "the one in row 1",
-        ),
-        (
-            "",
-            "",
-            "--column why=/x",
-            "two new columns would have the name `why`",
-        ),
-    ] {
-        let csv = format!("{HEADER}{columns}\nA,a@x.org,::1,u{cells}\n");
-        let place = Place::with("users.csv", csv);
-        let done = run(&place, &server, "users.csv", args);
-        done.exits(2).says(words).silent_about("because");
-        assert_eq!(place.names(), ["users.csv"]);
-        // A check says the same.
-        let check = place
-            .rescore("check users.csv --reason-column why")
-            .args(args);
-        check.done().exits(2).says(words);
-    }
-    for (name, words) in [
-        ("Decision", "two new columns would have the name `Decision`"),
-        ("email", "the field `email`"),
-        (" ", "the column name is missing"),
-    ] {
-        let place = Place::with("users.csv", format!("{HEADER}\nA,a@x.org,::1,u\n"));
-        let done = place.score(&server, ["--reason-column", name]);
-        done.exits(2).says(words);
-    }
-    assert_eq!(server.calls(), 0);
-    // A row behind those that are looked at first fails, and keeps what is somebody's.
+fn a_value_that_rescore_did_not_write_stays_and_its_row_fails() {
+    // Behind the rows that are looked at first.
     let row = format!("A,a@x.org,::1,{},t-1,1.0,approve,\n", "u".repeat(50_000));
     let many = row.repeat(100);
     let csv = format!("{HEADER}{COLUMNS},why\n{many}B,b@x.org,::1,u,t-1,1.0,approve,because\n");
@@ -161,7 +122,7 @@ fn decide_and_report_read_such_files() {
     run(&place, &server, "users.csv", "").exits(1);
     let before = place.text("out");
     let decide = place.rescore("decide out -o decided.csv --approve-max 10 --review-max 10");
-    decide.done().exits(0);
+    decide.exits(0);
     let expected = before
         .replace("review", "approve")
         .replace("block", "approve");
@@ -169,7 +130,7 @@ fn decide_and_report_read_such_files() {
     place.write("earlier.csv", &before);
     run(&place, &server, "users.csv", "--retry-failed").exits(0);
     let report = place.rescore("report out -o page.html --against earlier.csv --key email");
-    report.done().exits(0).silent_about("warning");
+    report.exits(0).silent_about("warning");
     let page = place.text("page.html");
     assert!(page.contains("0 of 2 decisions changed"), "{page}");
 }

@@ -16,8 +16,8 @@ fn standard_output_has_the_data_alone() {
         "- -o - --format csv",
     ] {
         let place = Place::with("users.csv", &csv);
-        let done = place.run(&server, arguments).stdin(csv.as_str()).done();
-        done.exits(0).says("3 rows");
+        let done = place.run(&server, arguments).stdin(csv.as_str()).exits(0);
+        done.says("3 rows");
         assert_eq!(done.printed(), users::scored(&csv));
         assert_eq!(place.names(), ["rescore.ledger", "users.csv"]);
     }
@@ -38,7 +38,7 @@ fn rows_flow_down_a_pipe_during_the_run() {
     drop(release);
     assert_eq!(lines.next().as_deref(), expected.next());
     assert_eq!(lines.next(), None);
-    running.done().exits(0);
+    running.exits(0);
 }
 
 #[test]
@@ -51,10 +51,8 @@ fn a_closed_pipe_ends_the_run_quietly_and_soon() {
     let mut line = String::new();
     BufReader::new(reader).read_line(&mut line).unwrap();
     drop(release);
-    let done = running.done();
-    done.exits(3)
-        .silent_about("error")
-        .silent_about("roken pipe");
+    let done = running.exits(3);
+    done.silent_about("error").silent_about("roken pipe");
     done.check(server.calls() < 5_000, "no call for rows that nobody reads");
 }
 
@@ -65,7 +63,7 @@ fn a_reader_that_ends_with_the_last_row_has_read_a_complete_run() {
     let running = place.run(&server, "users.csv").stdout(writer).start();
     let lines = BufReader::new(reader).lines();
     assert_eq!(lines.take(4).count(), 4);
-    running.done().exits(0);
+    running.exits(0);
 }
 
 #[test]
@@ -73,16 +71,14 @@ fn a_full_device_is_an_error_and_not_a_panic() {
     let (place, server) = (Place::with("users.csv", users::csv(2_000)), Server::good());
     let full = || device("/dev/full");
     let run = place.run(&server, "users.csv --ledger answers");
-    let done = run.stdout(full()).done();
-    done.exits(3)
-        .says("cannot write standard output")
+    let done = run.stdout(full()).exits(3);
+    done.says("cannot write standard output")
         .says("no space left");
     let run = place.run(&server, "users.csv --ledger answers -o /dev/full");
-    run.done().exits(3).says("/dev/full").says("no space left");
+    run.exits(3).says("/dev/full").says("no space left");
     assert!(server.calls() < 2_000, "{} calls", server.calls());
     let stats = place.rescore("ledger stats answers").stdout(full());
     stats
-        .done()
         .exits(3)
         .says("cannot write standard output: no space left on device");
 }

@@ -123,7 +123,7 @@ fn every_request_about_a_user_is_forgotten() {
 }
 
 #[test]
-fn prune_removes_older_answers_and_those_of_the_last_day_only_if_that_is_meant() {
+fn prune_removes_older_answers_and_those_of_the_last_day_only_with_yes() {
     let server = Server::good();
     let place = kept(&server, &[]);
     let prune = |options: &str| place.rescore("ledger prune").args(options).done();
@@ -205,8 +205,8 @@ fn a_list_names_people_by_any_of_their_fields() {
     let done = place
         .rescore("ledger forget people.csv")
         .args(options)
-        .done();
-    done.exits(0).prints("forgot 1 answer");
+        .exits(0);
+    done.prints("forgot 1 answer");
     run(&place, &server, &[]).exits(0);
     let mut asked: Vec<_> = server.requests()[5..].iter().map(Request::name).collect();
     asked.sort();
@@ -214,7 +214,7 @@ fn a_list_names_people_by_any_of_their_fields() {
 }
 
 #[test]
-fn many_answers_are_removed_only_if_that_is_meant_and_it_is_said_what_they_cost() {
+fn removing_many_answers_needs_yes_and_names_their_cost() {
     let server = Server::good();
     let place = Place::with("users.csv", users::csv(30));
     run(&place, &server, &["--price", "0.004"]).exits(0);
@@ -256,10 +256,7 @@ fn many_answers_are_removed_only_if_that_is_meant_and_it_is_said_what_they_cost(
 fn large(statements: &str) -> (Place, Vec<Vec<u8>>, Vec<i64>) {
     let place = Place::with("users.csv", users::csv(5));
     place.write("old", ledger_file::version_6());
-    place
-        .rescore(["ledger", "copy", "old", LEDGER])
-        .done()
-        .exits(0);
+    place.rescore(["ledger", "copy", "old", LEDGER]).exits(0);
     fs::remove_file(place.path("old")).unwrap();
     let before = sealed(&place);
     let mut ledger = Connection::open(place.path(LEDGER)).unwrap();
@@ -337,7 +334,7 @@ fn the_ledger_of_an_active_run_can_be_read_but_not_changed() {
     running.signal("INT");
     running.wait_for_words("interrupted");
     drop(release);
-    running.done().exits(130);
+    running.exits(130);
     // Once the run has ended, its answers can be forgotten like all others.
     forget().exits(0).prints("forgot 4 answers");
     place.score(&server, "").exits(0);
@@ -469,7 +466,7 @@ fn stats_needs_no_right_to_write() {
     } else {
         stats
     };
-    stats.done().exits(0).prints("5 answers");
+    stats.exits(0).prints("5 answers");
     mode("", 0o755);
     assert_eq!(place.names(), [LEDGER, "scored.csv", "users.csv"]);
 }

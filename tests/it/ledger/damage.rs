@@ -99,7 +99,7 @@ fn damage_during_a_run_is_named_and_no_message_suggests_continuing() {
         let program = place.run(&server, [input, "--overwrite"]);
         program.args(shared)
     };
-    run("users.csv").done().exits(0);
+    run("users.csv").exits(0);
     let (input, mut rows) = io::pipe().unwrap();
     let running = run("-").args("--format csv").stdin_from(input).start();
     let (header, known) = csv.split_once('\n').unwrap();
@@ -122,7 +122,6 @@ fn damage_during_a_run_is_named_and_no_message_suggests_continuing() {
     let _ = rows.write_all(known.as_bytes());
     drop(rows);
     running
-        .done()
         .exits(3)
         .says("the file is damaged")
         .says("answers.ledger is damaged: no run can continue with it")
@@ -146,12 +145,12 @@ fn an_older_copy_of_a_ledger_costs_only_what_it_lacks_and_holds_nobody_up() {
     let names = ["rescore.ledger", "rescore.ledger-wal"];
     let copy = names.map(|name| place.read(name));
     drop(release);
-    running.done().exits(0);
+    running.exits(0);
     assert_eq!(server.calls(), ROWS);
     for (name, bytes) in names.iter().zip(copy) {
         place.write(name, bytes);
     }
-    run().done().exits(0);
+    run().exits(0);
     assert_eq!(server.calls(), ROWS + 20);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
 }

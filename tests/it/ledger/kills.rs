@@ -78,8 +78,7 @@ fn each_call_that_a_kill_has_lost_is_counted_once_when_it_is_made_again_and_no_o
         place.write("users.csv", &csv);
         let done = place
             .run(&server, "users.csv -o other.csv --summary s.json")
-            .done();
-        done.exits(0);
+            .exits(0);
         assert_eq!(place.text("other.csv"), users::scored(&csv));
         assert_eq!(twice(&server), calls);
         assert_eq!(counted(&place), left - 2, "{done}");
@@ -156,16 +155,16 @@ fn the_same_command_continues_a_run_that_asks_all_again_and_pays_for_no_answer_o
         let done = again().start().kill_when(|| server.calls() >= until);
         assert_eq!(done.code(), None, "{done}");
     }
-    again().done().exits(0);
+    again().exits(0);
     let (calls, most) = (server.calls(), 2 * ROWS + 3 * 2 * 4);
     assert!((2 * ROWS..=most).contains(&calls), "{calls} of {most}");
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
     // Now it has ended, and the same words ask for all again.
-    again().done().exits(0);
+    again().exits(0);
     assert_eq!(server.calls(), calls + ROWS);
 }
 
-/// Several runs over the same users, each with a folder of its own, of which one is killed and started again so many times.
+/// Several runs over the same users, each with its own folder. Runs are killed and started again `kills` times in all.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Plan {
     pub(crate) runs: usize,

@@ -1,5 +1,4 @@
-//! The ledger: what is paid for is kept, found, and not paid for again; and it can be copied, inspected, pruned, and made to forget
-//! people.
+//! The ledger keeps paid answers, finds them again, and can be copied, inspected, pruned, and made to forget people.
 
 mod changes;
 mod changes_by_key;

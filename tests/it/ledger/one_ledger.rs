@@ -59,7 +59,7 @@ fn the_same_users_cost_nothing_again_wherever_and_in_whatever_form_their_file_is
     for directory in ["out", "nov", "parts"] {
         fs::create_dir(place.path(directory)).unwrap();
     }
-    first.done().exits(0);
+    first.exits(0);
     assert_eq!(server.calls(), 20);
     assert!(
         place
@@ -91,7 +91,7 @@ fn the_same_users_cost_nothing_again_wherever_and_in_whatever_form_their_file_is
         "scored.csv -o again.csv",
         "users.csv",
     ] {
-        at_home(&place, &server, args).unwrap().done().exits(0);
+        at_home(&place, &server, args).unwrap().exits(0);
         assert_eq!(server.calls(), 20, "{args}");
     }
     for output in ["out/scored.csv", "nov/b.csv", "again.csv"] {
@@ -113,10 +113,8 @@ fn verdicts_that_the_ledger_did_not_pay_for_stop_a_run_before_its_first_call() {
     place.score(&server, "").exits(0);
     fs::rename(place.path(LEDGER), place.path("moved")).unwrap();
     let refused = |args: &str, file: &str| {
-        let done = place.run(&server, args).done();
-        done.exits(2)
-            .says(&format!("`{file}` has 30 verdicts"))
-            .says(LEDGER);
+        let done = place.run(&server, args).exits(2);
+        done.says(&format!("`{file}` has 30 verdicts")).says(LEDGER);
         done.says("--fresh").silent_about("nothing is paid for");
         assert_eq!(server.calls(), 30, "{args}");
         assert!(!place.path(LEDGER).exists(), "{args}");
@@ -136,15 +134,15 @@ fn verdicts_that_the_ledger_did_not_pay_for_stop_a_run_before_its_first_call() {
     // With the ledger back, nothing is paid for, also where most rows are new.
     fs::rename(place.path("moved"), place.path(LEDGER)).unwrap();
     place.score(&server, "--overwrite").exits(0);
-    place.run(&server, "scored.csv -o new.csv").done().exits(0);
+    place.run(&server, "scored.csv -o new.csv").exits(0);
     assert_eq!(server.calls(), 30);
     place.write("users.csv", users::csv(33));
     place.score(&server, "--overwrite").exits(0);
     assert_eq!(server.calls(), 33);
     // A run wrote this file, so a ledger without its answers was pruned, and is not a lost one.
     ledger_file::age(&place.path(LEDGER), &server, 3 * 24 * 60 * 60 * 1_000);
-    let prune = place.rescore("ledger prune --older-than 2d --yes").done();
-    prune.exits(0).prints("removed 33 answers");
+    let prune = place.rescore("ledger prune --older-than 2d --yes").exits(0);
+    prune.prints("removed 33 answers");
     place.score(&server, "--overwrite").exits(0);
     assert_eq!(server.calls(), 66);
     // The word that pays.
@@ -159,7 +157,6 @@ fn without_a_place_that_lasts_nothing_is_sent_and_the_way_out_is_named() {
     let bare = || place.scoring(&server).without_env("RESCORE_LEDGER");
     let refused = |program: Program<'_>, words: &str| {
         program
-            .done()
             .exits(2)
             .says(words)
             .says("RESCORE_LEDGER")
@@ -215,7 +212,6 @@ fn a_settings_file_names_the_ledger_for_all_commands() {
     let typed = place.rescore("ledger prune --older-than 30d --config settings.toml");
     typed
         .without_env("RESCORE_LEDGER")
-        .done()
         .exits(0)
         .prints("ours.ledger: removed 0");
     bare(place.rescore("ledger forget users.csv"))
@@ -288,7 +284,7 @@ fn a_group_shares_a_ledger_and_what_others_may_have_put_there_is_not_believed() 
     .unwrap();
     let calls = server.calls();
     if let Some(mine) = at_home(&place, &server, "users.csv -o mine.csv") {
-        mine.done().exits(2).says("belongs to another user");
+        mine.exits(2).says("belongs to another user");
     }
     assert_eq!(server.calls(), calls);
 }

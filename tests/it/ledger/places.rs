@@ -30,7 +30,7 @@ fn whatever_else_is_in_its_place_is_refused_before_any_call_and_left_as_it_is() 
     for (case, put) in cases.into_iter().enumerate() {
         let place = Place::with("users.csv", &csv);
         let other = place.run(&server, "users.csv -o other.csv --ledger other.ledger");
-        other.done().exits(0);
+        other.exits(0);
         let mode = fs::metadata(place.path("other.ledger")).unwrap().mode();
         assert_eq!(mode & 0o777, 0o600, "a ledger is its owner's alone");
         let before = server.calls();
@@ -66,7 +66,7 @@ fn where_none_can_be_made_nothing_is_sent_also_for_rows_to_a_stream() {
         fs::set_permissions(place.path(name), Permissions::from_mode(mode)).unwrap();
     };
     let theirs = place.run(&server, "users.csv -o a.csv --ledger theirs.ledger");
-    theirs.done().exits(0);
+    theirs.exits(0);
     for (name, bits) in [
         ("users.csv", 0o644),
         ("theirs.ledger", 0o444),

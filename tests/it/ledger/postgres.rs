@@ -54,8 +54,10 @@ impl<'a> Database<'a> {
     }
 
     fn init(&self) {
-        let done = Place::new().rescore(["ledger", "init", &self.url()]).done();
-        done.exits(0).prints("made the ledger");
+        let done = Place::new()
+            .rescore(["ledger", "init", &self.url()])
+            .exits(0);
+        done.prints("made the ledger");
     }
 
     fn run<'p>(&self, place: &'p Place, server: &'p Server, args: &str) -> Program<'p> {
@@ -77,17 +79,16 @@ fn a_ledger_is_made_once_and_a_run_without_one_names_the_command() {
     let (place, server) = (Place::with("users.csv", users::csv(5)), Server::good());
     let run = || database.run(&place, &server, "users.csv -o scored.csv");
     let bare = database.url_with("");
-    let done = run().done();
-    done.exits(2)
-        .says(&format!("there is no ledger at `{bare}` yet"))
+    let done = run().exits(2);
+    done.says(&format!("there is no ledger at `{bare}` yet"))
         .says(&format!("make it once with `rescore ledger init '{bare}'`"));
     silent_about_the_password(&done);
     for made in ["made the ledger", "the ledger is there already"] {
         let init = place.rescore(["ledger", "init", &bare]);
-        let done = init.env("PGPASSWORD", PASSWORD).done();
-        done.exits(0).prints(&format!("{bare}: {made}\n"));
+        let done = init.env("PGPASSWORD", PASSWORD).exits(0);
+        done.prints(&format!("{bare}: {made}\n"));
     }
-    run().done().exits(0).says("5 rows: 5 calls to make");
+    run().exits(0);
     assert_eq!(server.calls(), 5);
     assert_eq!(place.text("scored.csv"), users::scored(&users::csv(5)));
     assert_eq!(place.names(), ["scored.csv", "users.csv"]);
@@ -126,14 +127,13 @@ fn a_server_that_restarts_is_waited_for_and_nothing_is_paid_for_twice() {
     run.wait_for_words("waiting for the ledger's server");
     assert!(server.calls() < USERS, "it calls for nothing new");
     cluster.control(&["start"]);
-    let done = run.done();
-    done.exits(0);
+    let done = run.exits(0);
     silent_about_the_password(&done);
     assert_eq!(server.calls(), USERS);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
     // The whole ledger is there.
     let again = database.run(&place, &server, "users.csv -o again.csv");
-    again.done().exits(0);
+    again.exits(0);
     assert_eq!(server.calls(), USERS);
 }
 
@@ -160,8 +160,8 @@ fn people_look_after_it_and_no_output_has_its_password() {
     let forget = ["forget", "users.csv", "--ledger", &url];
     ledger(&forget).exits(75).says("is using the ledger");
     drop(release);
-    let done = running.done();
-    done.exits(0).says(&database.url_with(""));
+    let done = running.exits(0);
+    done.says(&database.url_with(""));
     silent_about_the_password(&done);
 
     ledger(&["stats", &url]).exits(0).prints("\n5 answers, ");
@@ -179,16 +179,16 @@ fn people_look_after_it_and_no_output_has_its_password() {
     let words = "forgot 2 answers about the users in 2 rows, 3 left";
     ledger(&forget).exits(0).prints(words);
     ledger(&forget).exits(1);
-    silent_about_the_password(run().done().exits(0));
+    silent_about_the_password(&run().exits(0));
     assert_eq!(server.calls(), 5 + 2);
 
     for command in ["check users.csv --json", "config"] {
         let shown = place.rescore(command).env("RESCORE_LEDGER", &*url);
-        silent_about_the_password(shown.done().exits(0));
+        silent_about_the_password(&shown.exits(0));
     }
     let wrong = url.replace("horse", "horses");
-    let done = place.rescore(["ledger", "stats", &wrong]).done();
-    done.exits(2).says("PGPASSWORD");
+    let done = place.rescore(["ledger", "stats", &wrong]).exits(2);
+    done.says("PGPASSWORD");
     silent_about_the_password(&done);
     for name in place.names() {
         let text = String::from_utf8_lossy(&place.read(&name)).into_owned();
@@ -215,14 +215,14 @@ fn a_ledger_moves_from_a_file_to_a_server_and_back_and_costs_no_call() {
     copy("a", &url).exits(0).prints("copied 0 answers");
     place.write("users.csv", users::csv(7));
     let run = || database.run(&place, &server, "users.csv -o scored.csv --overwrite");
-    run().done().exits(0);
+    run().exits(0);
     copy(&url, "b").exits(0).prints("copied 7 answers");
     copy(&url, "a").exits(0).prints("copied 2 answers");
     for ledger in ["a", "b"] {
         let flags = format!("--overwrite --ledger {ledger}");
         place.score(&server, &*flags).exits(0);
     }
-    run().done().exits(0);
+    run().exits(0);
     assert_eq!(server.calls(), 7);
     assert_eq!(place.text("scored.csv"), users::scored(&users::csv(7)));
     // Another ledger.
@@ -247,6 +247,6 @@ fn a_server_that_a_run_uses_can_be_copied_but_nothing_can_be_copied_into_it() {
     copy(&url, "a").exits(0).prints("copied ");
     copy("a", &url).exits(75).says("is using the ledger");
     drop(release);
-    running.done().exits(0);
+    running.exits(0);
     copy(&url, "a").exits(0).prints("5 now");
 }

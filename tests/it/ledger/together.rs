@@ -53,7 +53,7 @@ fn of_two_runs_to_one_output_the_second_is_refused_and_the_first_named() {
     }
     assert_eq!(server.calls(), 7);
     drop(release);
-    first.done().exits(0);
+    first.exits(0);
     assert_eq!(server.calls(), 50);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
 }
@@ -73,7 +73,7 @@ fn runs_in_step_over_the_same_users_pay_for_each_of_them_once() {
         let first: Vec<_> = (0..runs).map(start).collect();
         server.wait_for_calls(ROWS / 2);
         for run in first.into_iter().chain([start(runs)]) {
-            run.done().exits(0);
+            run.exits(0);
         }
         for run in 0..=runs {
             let input = if run % 2 == 0 { &csv } else { &reversed(&csv) };
@@ -97,7 +97,7 @@ fn a_run_that_was_killed_holds_up_neither_its_next_run_nor_another_one() {
     killed.kill_when(|| true);
     // Neither waits until the lease has ended.
     for run in [living, start("1.csv")] {
-        run.done().exits(0);
+        run.exits(0);
     }
     for output in ["1.csv", "2.csv"] {
         assert_eq!(place.text(output), users::scored(&csv));
@@ -119,7 +119,7 @@ fn what_a_killed_run_had_claimed_is_taken_over_once_no_call_of_it_can_be_out() {
     };
     let run = |output| {
         // It waits for as long as a call can take, and some seconds.
-        let args = "users.csv -c 4 --timeout 3s --summary s.json -o";
+        let args = "users.csv -c 4 --timeout 2s --summary s.json -o";
         place.run(&server, args).arg(output)
     };
     let killed = run("1.csv").start();
@@ -135,7 +135,7 @@ fn what_a_killed_run_had_claimed_is_taken_over_once_no_call_of_it_can_be_out() {
     }
     let forget = copy.rescore("ledger forget users.csv --wait-lock 1m");
     let forget = forget.start();
-    run("2.csv").done().exits(0);
+    run("2.csv").exits(0);
     assert_eq!(place.text("2.csv"), users::scored(&csv));
     forget.done().exits_with_one_of(&[0, 1]);
     assert_eq!(claims(&copy), 0);
@@ -144,7 +144,7 @@ fn what_a_killed_run_had_claimed_is_taken_over_once_no_call_of_it_can_be_out() {
     assert!((40 + CALLS..=40 + 2 * CALLS).contains(&calls), "{calls}");
     let said = place.json("s.json")["calls"]["maybe_billed_twice"].clone();
     assert!(said.as_u64().unwrap() >= calls as u64 - 40, "{said}");
-    run("1.csv").done().exits(0);
+    run("1.csv").exits(0);
     assert_eq!(server.calls(), calls);
 }
 
@@ -156,11 +156,11 @@ fn what_an_interrupted_run_was_about_to_ask_is_asked_by_the_other() {
     let (interrupted, living) = (start("1.csv"), start("2.csv"));
     server.wait_for_calls(100);
     interrupted.signal("INT");
-    interrupted.done().exits(130);
-    living.done().exits(0);
+    interrupted.exits(130);
+    living.exits(0);
     assert_eq!(place.text("2.csv"), users::scored(&csv));
     assert_eq!(server.calls(), 300);
-    start("1.csv").done().exits(0);
+    start("1.csv").exits(0);
     assert_eq!(place.text("1.csv"), users::scored(&csv));
     assert_eq!(server.calls(), 300);
 }

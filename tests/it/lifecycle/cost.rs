@@ -19,17 +19,14 @@ fn what_was_spent_now_and_what_the_verdicts_cost_are_two_numbers() {
     });
     let args = "--progress plain --price 0.004EUR --summary s.json";
     let score = || place.scoring(&server).args(args);
-    let done = score().done();
-    done.exits(1)
-        .says(" 0.044 EUR for 11 answers now; the 12 verdicts in this file cost 0.04 EUR\n");
+    let done = score().exits(1);
+    done.says(" 0.044 EUR for 11 answers now; the 12 verdicts in this file cost 0.04 EUR\n");
     assert_eq!(server.calls(), 13);
     let expected = r#"{"price":0.004,"currency":"EUR","spent":0.044,"verdicts":0.04,"unpriced":0}"#;
     assert_eq!(place.json("s.json")["cost"].to_string(), expected);
     // What is known now costs nothing: only the two rows without a verdict are sent again.
-    let retried = score().args("--retry-failed --overwrite").done();
-    retried
-        .exits(1)
-        .says(" 0.004 EUR for 1 answer now; the 12 verdicts in this file cost 0.04 EUR\n");
+    let retried = score().args("--retry-failed --overwrite").exits(1);
+    retried.says(" 0.004 EUR for 1 answer now; the 12 verdicts in this file cost 0.04 EUR\n");
     // A sandbox only would have spent something.
     let sandbox = place.rescore("run users.csv --sandbox --no-ledger --price 1");
     let sandbox = sandbox.done();
@@ -55,7 +52,7 @@ fn the_verdicts_cost_what_their_answers_did_whichever_start_or_run_asked_and_wha
         let running = start("--price 0.5").start();
         running.kill_when(|| server.calls() >= until);
     }
-    start("--price 0.5").done().exits(0);
+    start("--price 0.5").exits(0);
     // Of a user whose answer a kill lost, there are two.
     let lost = server.calls() - 90;
     assert!(lost <= 2 * 2 * 4, "{lost}");
@@ -71,8 +68,7 @@ fn the_verdicts_cost_what_their_answers_did_whichever_start_or_run_asked_and_wha
         (100, "--price 0.01", 55.0, 5),
     ] {
         place.write("users.csv", csv.clone() + rows + &more(users));
-        let done = start(price).args("--overwrite").done();
-        done.exits(0);
+        let done = start(price).args("--overwrite").exits(0);
         if price.is_empty() {
             assert!(cost().is_null());
             continue;

@@ -1,4 +1,4 @@
-//! Signals to the commands that make no calls: they end at once and leave no file, whatever they are waiting for.
+//! A signal immediately ends a command that makes no calls, whatever it waits for, and no file is left.
 
 use std::io::{self, Write};
 
@@ -57,8 +57,8 @@ fn a_signal_ends_a_command_that_waits_for_a_silent_pipe() {
             wait_until_it_listens(&running, number);
             producer.write_all(first.as_bytes()).unwrap();
             running.signal(signal);
-            let done = running.done();
-            done.exits(code).says(word);
+            let done = running.exits(code);
+            done.says(word);
             done.check(done.stdout.is_empty(), "no result");
             assert_eq!(place.names(), [""; 0], "{command:?}");
             drop(producer);
@@ -82,8 +82,8 @@ fn a_signal_ends_a_command_in_a_large_file() {
             None => wait_until_it_listens(&running, 2),
         }
         running.signal("INT");
-        let done = running.done();
-        done.exits(130).says("interrupted");
+        let done = running.exits(130);
+        done.says("interrupted");
         done.check(done.stdout.is_empty(), "no result");
         assert_eq!(place.names(), ["scored.csv"], "{command:?}");
     }

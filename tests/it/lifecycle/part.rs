@@ -53,7 +53,7 @@ fn a_part_then_a_larger_one_then_the_whole_file_pays_for_each_user_once() {
         assert_eq!(summary["part"]["limit"].to_string(), limit);
     }
     let done = place.score(&server, "");
-    done.exits(0).says("continuing the unfinished run");
+    done.exits(0);
     assert_eq!(server.calls(), 20);
     assert!(server.requests().iter().all(|request| request.attempt == 1));
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
@@ -119,14 +119,14 @@ fn a_whole_run_that_is_killed_after_a_part_continues_and_replaces_the_parts_outp
     let place = Place::with("users.csv", &csv);
     let server = Server::start(|request| good(request).after(Duration::from_millis(2)));
     let run = |args: &str| place.scoring(&server).args("-c 4").args(args);
-    run("--limit 50").done().exits(0).says(CONTINUES);
+    run("--limit 50").exits(0).says(CONTINUES);
     assert_eq!(server.calls(), 50);
     for calls in [90, 130] {
         let killed = run("").start().kill_when(|| server.calls() >= calls);
         killed.check(killed.code().is_none(), "it was killed");
         assert_eq!(place.text("scored.csv"), users::scored(&rows(&csv, 1..=50)));
     }
-    run("").done().exits(0);
+    run("").exits(0);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
     let again = server.calls() - 200;
     // At most twice the calls in flight for each kill.
@@ -200,8 +200,7 @@ fn with_a_limit_a_pipe_that_stays_open_and_the_rest_of_a_file_are_not_waited_for
     let (reader, mut writer) = std::io::pipe().unwrap();
     writer.write_all(csv.as_bytes()).unwrap();
     let run = place.run(&server, "- --limit 4");
-    let done = run.stdin_from(reader).done();
-    done.exits(0);
+    let done = run.stdin_from(reader).exits(0);
     assert_eq!(done.printed(), users::scored(&rows(&csv, 1..=4)));
     drop(writer);
     // What is wrong with the rest of a file is not found, as it is not read.
@@ -221,7 +220,7 @@ fn objects_and_blank_lines_of_a_part_stay_as_they_are() {
     let server = Server::good();
     let run = |args: &str| {
         let run = place.run(&server, "users.jsonl -o scored.jsonl");
-        run.args(args).done().exits(0);
+        run.args(args).exits(0);
         place.text("scored.jsonl")
     };
     let two = format!("\n{}\n\r\n{}\r\n", scored("a"), scored("b"));
@@ -240,8 +239,8 @@ fn the_output_of_a_part_is_replaced_only_by_what_continues_it() {
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
     place.write("others.csv", users::csv(4));
     place.score(&server, "--limit 3").exits(0);
-    let others = place.run(&server, "others.csv -o scored.csv").done();
-    others.exits(2).says("already exists");
+    let others = place.run(&server, "others.csv -o scored.csv").exits(2);
+    others.says("already exists");
     place.write("scored.csv", "mine");
     let done = place.score(&server, "");
     done.exits(2).says("is not as the unfinished run left it");
@@ -252,7 +251,7 @@ fn the_output_of_a_part_is_replaced_only_by_what_continues_it() {
     fs::remove_file(place.path("scored.csv")).unwrap();
     for (args, code) in [("--limit 3", 0), ("", 2), ("--overwrite", 0)] {
         let run = place.run(&server, "-o scored.csv").args(args);
-        run.stdin(csv.as_bytes()).done().exits(code);
+        run.stdin(csv.as_bytes()).exits(code);
     }
     assert_eq!(server.calls(), 9);
 }

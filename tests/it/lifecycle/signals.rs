@@ -32,9 +32,7 @@ fn a_signal_lets_calls_in_flight_finish_and_keeps_whole_rows() {
         running.wait_for_words(" 4 calls in flight");
         drop(release);
         let done = running.done();
-        done.exits_with_one_of(codes)
-            .says("scored.csv.partial")
-            .says("rescore.ledger; the same command continues");
+        done.exits_with_one_of(codes).says("scored.csv.partial");
         done.check(server.calls() == 7, "no call after the signal");
         let partial = place.text("scored.csv.partial");
         assert_eq!(partial, users::scored(&users::csv(7)));
@@ -69,10 +67,7 @@ fn a_run_that_is_interrupted_again_and_again_pays_for_each_user_once() {
         running.signal(["INT", "TERM"][stops % 2]);
         running.wait_for_words("s for 4 calls in flight");
         answered.store(usize::MAX, Relaxed);
-        running
-            .done()
-            .exits([130, 143][stops % 2])
-            .says("the same command continues from there");
+        running.exits([130, 143][stops % 2]);
         assert_eq!(server.calls(), before + ANSWERED + IN_FLIGHT);
     }
     place.score(&server, "").exits(0);
@@ -104,7 +99,7 @@ fn a_second_signal_ends_the_run_immediately() {
         drop(release);
         // The calls that were given up may have been billed, and count towards a budget.
         let next = place.scoring(&server).args(more).args("--max-calls 7");
-        next.done().exits(5).says("killed runs left ");
+        next.exits(5).says("killed runs left ");
         assert_eq!(server.calls(), 7, "{more}");
         place.score(&server, more).exits(0);
         assert_eq!(server.calls(), 7 + 47);
@@ -123,7 +118,7 @@ fn a_signal_while_a_producer_is_silent_ends_the_run_immediately() {
     server.wait_for_calls(2);
     running.wait_for_file("scored.csv.partial", |_| true);
     running.signal("TERM");
-    running.done().exits(143);
+    running.exits(143);
     assert_eq!(
         place.text("scored.csv.partial"),
         users::scored(&users::csv(2))
@@ -139,7 +134,7 @@ fn under_nohup_a_hang_up_changes_nothing() {
     server.wait_for_calls(3);
     running.signal("HUP");
     drop(release);
-    running.done().exits(0);
+    running.exits(0);
     assert_eq!(place.text("scored.csv"), users::scored(&users::csv(5)));
 }
 
@@ -155,11 +150,7 @@ fn a_dropped_connection_ends_a_run_in_order_although_two_signals_come() {
     running.wait_for_words("hung up: waiting up to 20 s for 4 calls in flight\n");
     running.signal("HUP");
     drop(release);
-    running
-        .done()
-        .exits(129)
-        .says("stopped early (hung up)")
-        .says("rescore.ledger; the same command continues");
+    running.exits(129).says("stopped early (hung up)");
     assert_eq!(server.calls(), 7);
     place.score(&server, "").exits(0);
     assert_eq!(server.calls(), 9);
@@ -190,9 +181,8 @@ fn a_signal_before_the_header_is_there_ends_the_run_with_a_word() {
         // For the header, which comes after the lock.
         running.wait_for_status("State:", |state| state.starts_with('S'));
         running.signal(signal);
-        let done = running.done();
-        done.exits(code)
-            .says(&format!("error: {word}\n"))
+        let done = running.exits(code);
+        done.says(&format!("error: {word}\n"))
             .says("nothing was sent: the signal came before the first call");
         assert_eq!(server.calls(), 1);
         assert_eq!(place.json("s.json")["exit_code"], code);
@@ -214,13 +204,13 @@ fn a_signal_before_the_header_is_there_ends_the_run_with_a_word() {
 fn a_signal_while_nobody_reads_our_output_ends_the_run() {
     let (reader, writer) = io::pipe().unwrap();
     let server = Server::good();
-    let place = Place::with("users.csv", users::csv(20_000));
+    let place = Place::with("users.csv", users::csv(6_000));
     let running = place.run(&server, "users.csv -c 64").stdout(writer).start();
     // More than the pipe and the window hold together.
     server.wait_for_calls(2_000);
     running.signal("TERM");
-    let done = running.done();
-    done.exits(143).says("the output accepts no more rows");
+    let done = running.exits(143);
+    done.says("the output accepts no more rows");
     done.check(
         done.took < Duration::from_secs(50),
         "in time for a service manager",
@@ -241,7 +231,7 @@ fn a_stop_while_equal_rows_wait_for_one_answer_leaves_them_all_or_none() {
     running.signal("INT");
     running.wait_for_words("interrupted");
     drop(release);
-    running.done().exits(130);
+    running.exits(130);
     assert_eq!(place.text("scored.csv.partial"), users::scored(&csv));
     place.score(&server, "").exits(0);
     assert_eq!(server.calls(), 3);
@@ -269,8 +259,7 @@ fn a_run_that_is_asked_says_how_far_it_is_in_the_form_of_its_messages() {
         running.signal("USR1");
         running.wait_for_words(line);
         drop(release);
-        let done = running.done();
-        done.exits(0);
+        let done = running.exits(0);
         let lines = done.stderr.lines().count();
         done.check(!style.contains("--quiet") || lines == 1, "one line");
         assert_eq!(place.text("scored.csv"), users::scored(&csv));
@@ -292,7 +281,7 @@ fn a_run_that_is_asked_before_its_first_call_goes_on() {
     running.wait_for_words("no call was made yet");
     producer.write_all(users::csv(2).as_bytes()).unwrap();
     drop(producer);
-    running.done().exits(0);
+    running.exits(0);
 }
 
 #[test]
@@ -308,10 +297,10 @@ fn a_run_that_waits_for_another_one_leaves_its_summary_alone() {
         .start();
     second.wait_for_words("waiting up to");
     second.signal("TERM");
-    second.done().exits(143);
+    second.exits(143);
     assert_eq!(place.text("s.json"), "{\"type\":\"summary\"}");
     drop(release);
-    first.done().exits(0);
+    first.exits(0);
 }
 
 #[test]

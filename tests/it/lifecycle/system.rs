@@ -36,8 +36,7 @@ fn if_few_files_may_be_open_fewer_calls_are_in_flight_and_a_warning_says_so() {
         let place = Place::with("users.csv", &csv);
         let under = with_files(&place, &format!("-n {limit}"));
         let program = place.scoring(&server).args("-q").args(concurrency);
-        let done = program.under(under).done();
-        done.exits(0);
+        let done = program.under(under).exits(0);
         if concurrency.is_empty() {
             done.check(done.stderr.is_empty(), "nothing to be said");
         } else {
@@ -58,9 +57,8 @@ fn if_few_files_may_be_open_no_call_lacks_one() {
     let place = Place::with("users.csv", &csv);
     let under = with_files(&place, "-n 256");
     let args = "run users.csv -o scored.csv --sandbox";
-    let done = place.rescore(args).under(under).done();
-    done.exits(0)
-        .says("up to 52 calls at a time, no rate limit")
+    let done = place.rescore(args).under(under).exits(0);
+    done.says("up to 52 calls at a time, no rate limit")
         .silent_about("down")
         .silent_about("retries");
 }
@@ -80,8 +78,7 @@ fn a_limit_that_may_be_raised_is_raised_in_silence() {
     let place = Place::with("users.csv", &csv);
     let under = with_files(&place, "-Sn 64");
     let args = "users.csv -o scored.csv -c 100 -q";
-    let done = place.run(&server, args).under(under).done();
-    done.exits(0);
+    let done = place.run(&server, args).under(under).exits(0);
     done.check(done.stderr.is_empty(), "nothing to be said");
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
 }
@@ -96,6 +93,6 @@ fn a_run_takes_no_huge_pages_where_the_system_gives_them_unasked() {
     // Linux reports it since 5.0.
     let given = running.status("THP_enabled:");
     drop(release);
-    running.done().exits(0);
+    running.exits(0);
     assert!(given.is_none_or(|given| given == "0"));
 }

@@ -48,8 +48,7 @@ fn ends_in_order(signal: &str, code: i32, timeout: &str, stderr: Stdio) {
     let running = run.env("TERM", "xterm").stderr(stderr).start();
     server.wait_for_calls(7);
     running.signal(signal);
-    let done = running.done();
-    done.exits(code);
+    let done = running.exits(code);
     done.check(done.took < Duration::from_secs(20), "within the drain");
     assert_eq!(
         place.text("scored.csv.partial"),
@@ -101,8 +100,7 @@ fn a_run_ends_as_usual_while_nobody_reads_what_it_says() {
         let place = Place::with("users.csv", &csv);
         let (_pipe, stderr) = full_pipe();
         let args = "users.csv -o scored.csv";
-        let done = place.run(&server, args).stderr(stderr).done();
-        done.exits(code);
+        place.run(&server, args).stderr(stderr).exits(code);
         if code == 0 {
             assert_eq!(place.text("scored.csv"), users::scored(&csv));
         }

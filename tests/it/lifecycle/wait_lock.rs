@@ -34,10 +34,9 @@ fn a_run_waits_until_the_other_one_has_ended_and_uses_what_that_one_paid_for() {
     let named = format!("rescore: another run (process {} on ", first.id());
     assert!(second.said().starts_with(&named), "{}", second.said());
     drop(release);
-    first.done().exits(0);
-    let done = second.done();
-    done.exits(0)
-        .says("20 rows already paid for, taken from the ledger");
+    first.exits(0);
+    let done = second.exits(0);
+    done.says("20 rows already paid for, taken from the ledger");
     assert_eq!(done.stderr.matches("waiting up to").count(), 1);
     assert_eq!(server.calls(), ROWS);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
@@ -54,8 +53,8 @@ fn after_the_wait_everything_is_checked_again() {
     let second = waiter(&place, &server, "users.csv", &[]).start();
     second.wait_for_words("waiting up to");
     drop(release);
-    first.done().exits(0);
-    second.done().exits(2).says("`scored.csv` already exists");
+    first.exits(0);
+    second.exits(2).says("`scored.csv` already exists");
     assert_eq!(server.calls(), ROWS);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
 
@@ -69,8 +68,8 @@ fn after_the_wait_everything_is_checked_again() {
     place.write("newer.csv", &newer);
     fs::rename(place.path("newer.csv"), place.path("users.csv")).unwrap();
     drop(release);
-    first.done().exits(0);
-    second.done().exits(0);
+    first.exits(0);
+    second.exits(0);
     assert_eq!(place.text("scored.csv"), users::scored(&newer));
     assert_eq!(server.calls(), ROWS + 2);
 }
@@ -86,7 +85,7 @@ fn a_run_that_gives_up_leaves_the_summary_and_the_metrics_of_the_run_that_is_at_
     assert!(!place.path("summary.json").exists());
     assert!(!place.text("run.prom").contains("rescore_exit_code"));
     drop(release);
-    first.done().exits(0);
+    first.exits(0);
     let summary = place.json("summary.json");
     assert_eq!(summary["exit_code"], 0);
 }
@@ -107,11 +106,11 @@ fn the_wait_ends_after_its_time_or_with_a_signal() {
         let second = waiter(&place, &server, "users.csv", &[]).start();
         second.wait_for_words("waiting up to");
         second.signal(signal);
-        second.done().exits(code).says("nothing was sent");
+        second.exits(code).says("nothing was sent");
     }
     assert_eq!(server.calls(), 5);
     drop(release);
-    first.done().exits(0);
+    first.exits(0);
     assert_eq!(place.text("scored.csv"), users::scored(&users::csv(ROWS)));
 }
 
@@ -123,19 +122,17 @@ fn rejects_and_a_ledger_that_another_run_uses_are_waited_for_as_well() {
     let other = || place.run(&server, "- -o other.csv --no-ledger --rejects rejects.csv");
     let prune = || place.rescore("ledger prune --older-than 1d");
     let piped = users::named(["User 31", "User 32"]);
-    let refused = other().stdin(&*piped).done();
-    refused
-        .exits(75)
-        .says("another run is writing `rejects.csv.partial`");
-    prune().done().exits(75);
+    let refused = other().stdin(&*piped).exits(75);
+    refused.says("another run is writing `rejects.csv.partial`");
+    prune().exits(75);
     let second = other().args("--wait-lock 1m").stdin(&*piped).start();
     second.wait_for_words("is writing `rejects.csv.partial`: waiting up to");
     let pruning = prune().args("--wait-lock 1m").start();
     pruning.wait_for_words("is using the ledger `rescore.ledger`: waiting up to 1 min");
     drop(release);
-    first.done().exits(0);
-    pruning.done().exits(0);
+    first.exits(0);
+    pruning.exits(0);
     // What came down the pipe is there after the wait.
-    second.done().exits(0);
+    second.exits(0);
     assert_eq!(place.text("other.csv"), users::scored(&piped));
 }

