@@ -5,6 +5,7 @@
 //! not, the file is in another encoding, and none of its rows should be paid for.
 
 use bytes::{Bytes, BytesMut};
+use memchr::memmem;
 use memchr::{memchr, memchr2};
 use serde_json::value::RawValue;
 
@@ -158,12 +159,20 @@ const FORMATS: &[(usize, &[u8], &str, &str)] = &[
     (0, b"PK\x03\x04", "a zip archive", "unpack it first with `unzip`"),
     (0, b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", WORKBOOK, SAVE_AS),
     (0, b"PAR1", "a Parquet file", "convert it to CSV first, for instance with `duckdb -c \"COPY (FROM 'users.parquet') TO 'users.csv'\"`"),
+    (0, b"ARROW1", "an Arrow file", "convert it to CSV first, for instance with `python3 -c \"import pandas; pandas.read_feather('users.arrow').to_csv('users.csv', index=False)\"`"),
+    (0, b"ORC", "an ORC file", "convert it to CSV first, for instance with `python3 -c \"import pandas; pandas.read_orc('users.orc').to_csv('users.csv', index=False)\"`"),
+    (0, b"Obj\x01", "an Avro file", "convert it to JSONL first, for instance with `fastavro users.avro > users.jsonl`"),
     (0, b"SQLite format 3\0", "an SQLite database", "write a table as CSV first: `sqlite3 -header -csv users.db 'SELECT * FROM users' > users.csv`"),
+    (8, b"DUCK", "a DuckDB database", "write a table as CSV first: `duckdb users.duckdb -c \"COPY users TO 'users.csv'\"`"),
     (257, b"ustar", "a tar archive", "unpack it first with `tar -xf`"),
     (0, b"\x1f\x8b", "gzip data within compressed data", "unpack it once more with `gunzip`"),
     (0, b"\x28\xb5\x2f\xfd", "zstd data within compressed data", "unpack it once more with `unzstd`"),
     (0, b"BZh91AY&SY", "bzip2 data", "unpack it first with `bunzip2`"),
     (0, b"\xfd7zXZ\0", "xz data", "unpack it first with `unxz`"),
+    (0, b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive", "unpack it first with `7z x`"),
+    (0, b"Rar!\x1a\x07", "a RAR archive", "unpack it first with `unrar x`"),
+    (0, b"\x04\x22\x4d\x18", "lz4 data", "unpack it first with `lz4 -d`"),
+    (0, b"\x1f\x9d", "data of `compress` (.Z)", "unpack it first with `gunzip`"),
     (0, b"\xff\xfe\0\0", UTF_32, "convert it with `iconv -f UTF-32 -t UTF-8`"),
     (0, b"\0\0\xfe\xff", UTF_32, "convert it with `iconv -f UTF-32 -t UTF-8`"),
     (0, b"\xff\xfe", UTF_16, "convert it with `iconv -f UTF-16 -t UTF-8`"),
@@ -317,6 +326,18 @@ fn delimiter(buffer: &mut Buffer, settings: &FileSettings) -> Result<u8> {
         let head = buffer.head();
         let over = buffer.at_end || head.len() == HEAD_BYTES;
         if let Some(delimiter) = likeliest(head, over, settings.encoding, settings.quotes) {
+            let header = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
+            let all = header.iter().filter(|byte| **byte == delimiter).count();
+            let twice = memmem::find_iter(header, &[delimiter; 2]).count();
+            // The columns that are added would have one of them between their cells.
+            if twice > 0 && twice * 2 == all {
+                let delimiter = char::from(delimiter);
+                let what = format!(
+                    "there is `{delimiter}{delimiter}` between its cells, and a delimiter is one character"
+                );
+                return Err(cannot_read(&buffer.source.name, &what)
+                    .hint("`--delimiter` reads the file as it is"));
+            }
             return Ok(delimiter);
         }
         buffer.fill()?;

@@ -67,7 +67,7 @@ fn words(line: &str) -> Vec<String> {
 
 /// Without what differs from run to run: times, ports, and numbers of processes.
 fn stable(text: &str) -> String {
-    let text = without_times(text).replace("no call for 4 s", "no call for TIME");
+    let text = without_times(text).replace("no call for 5 s", "no call for TIME");
     // What is said while a run lasts depends on how fast it is.
     let lines = text.lines().filter(|line| !line.starts_with("MOMENT "));
     let text = lines.collect::<Vec<_>>().join("\n");
