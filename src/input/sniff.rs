@@ -5,8 +5,7 @@
 //! not, the file is in another encoding, and none of its rows should be paid for.
 
 use bytes::{Bytes, BytesMut};
-use memchr::memmem;
-use memchr::{memchr, memchr2};
+use memchr::{memchr, memchr_iter, memchr2, memmem};
 use serde_json::value::RawValue;
 
 use super::csv::{CellFormat, DELIMITERS, RecordScan, find_record};
@@ -327,7 +326,7 @@ fn delimiter(buffer: &mut Buffer, settings: &FileSettings) -> Result<u8> {
         let over = buffer.at_end || head.len() == HEAD_BYTES;
         if let Some(delimiter) = likeliest(head, over, settings.encoding, settings.quotes) {
             let header = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
-            let all = header.iter().filter(|byte| **byte == delimiter).count();
+            let all = memchr_iter(delimiter, header).count();
             let twice = memmem::find_iter(header, &[delimiter; 2]).count();
             // The columns that are added would have one of them between their cells.
             if twice > 0 && twice * 2 == all {

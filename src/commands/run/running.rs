@@ -66,22 +66,20 @@ impl OpenedRun {
         // The runtime's clock is the run's clock.
         let events = runtime.block_on(async { Events::new() });
         let progress = self.start_progress(&events);
-        let metrics = self.metrics;
-        let metrics = metrics.map(|file| MetricsThread::start(file, events.clone()));
+        let last_words = self.last_words();
+        let start = |file| MetricsThread::start(file, events.clone());
+        let metrics = self.metrics.map(start);
         emit_unrun(&self.parts, &events);
         let mut ended = EndedParts::of(&self.parts);
-        let facts = self.ledger.as_ref().map(|ledger| &ledger.facts);
-        let continues = facts.is_some_and(|facts| facts.run.continues);
+        let ledger = self.ledger.as_ref();
+        let continues = ledger.is_some_and(|ledger| ledger.facts.run.continues);
         // A run that was stopped just before its end is ended.
         let only_ends = continues && events.with_counts(Counts::exit) == Exit::Complete;
         let ledger = if only_ends || self.parts.to_run().next().is_some() {
             let stops = unbounded_channel();
             self.base.signals.run_starts(SignalReach {
                 stops: stops.0.clone(),
-                last_words: self
-                    .ledger
-                    .as_ref()
-                    .map(|ledger| last_words(ledger, self.identity.sandbox)),
+                last_words,
                 ask_progress: Box::new(progress.asker()),
             });
             let (ledger, engine) = start_engine(
@@ -111,8 +109,9 @@ impl OpenedRun {
             running.end()
         } else {
             // The ledger stays as it is: no run has started.
-            let parts = self.parts.all.into_iter();
-            parts.for_each(|part| ended.add_unrun(part));
+            for part in self.parts.all {
+                ended.add_unrun(part);
+            }
             None
         };
         progress.finish();
@@ -127,6 +126,15 @@ impl OpenedRun {
             summary: self.summary,
             report: self.report,
         })
+    }
+
+    /// The sentence about the answers that are kept, when the run is ended immediately.
+    fn last_words(&self) -> Option<String> {
+        let path = self.ledger.as_ref()?.location().to_display();
+        let paid = if self.identity.sandbox { "" } else { "paid " };
+        Some(format!(
+            "`{path}` has the {paid}answers that reached the disk; the same command continues from there"
+        ))
     }
 
     fn start_progress(&self, events: &Events) -> ProgressThread {
@@ -151,15 +159,6 @@ impl OpenedRun {
         };
         ProgressThread::start(style, settings, events.clone())
     }
-}
-
-/// The sentence about its answers when the run is ended immediately.
-fn last_words(ledger: &OpenLedger, is_rehearsal: bool) -> String {
-    let path = ledger.location().to_display();
-    let paid = if is_rehearsal { "" } else { "paid " };
-    format!(
-        "`{path}` has the {paid}answers that reached the disk; the same command continues from there"
-    )
 }
 
 /// Counts the parts whose rows do not run.

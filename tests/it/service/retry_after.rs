@@ -72,8 +72,8 @@ fn a_pause_of_more_than_a_quarter_of_an_hour_stops_the_run() {
     // The last one is two hours by a clock that is a day ahead.
     let tomorrow = from_now(1, 0);
     for (until, date, minutes) in [
-        ("901".to_owned(), None, "16 min"),
-        (from_now(1, 7_200), Some(&*tomorrow), "120 min"),
+        ("901".to_owned(), None, "15 min 1 s"),
+        (from_now(1, 7_200), Some(&*tomorrow), "in 2 h"),
     ] {
         let (place, done, requests) = refused_with(&until, date);
         done.exits(3).says(minutes);
