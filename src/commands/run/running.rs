@@ -71,8 +71,10 @@ impl OpenedRun {
         let metrics = self.metrics.map(start);
         emit_unrun(&self.parts, &events);
         let mut ended = EndedParts::of(&self.parts);
-        let ledger = self.ledger.as_ref();
-        let continues = ledger.is_some_and(|ledger| ledger.facts.run.continues);
+        let continues = self
+            .ledger
+            .as_ref()
+            .is_some_and(|it| it.facts.run.continues);
         // A run that was stopped just before its end is ended.
         let only_ends = continues && events.with_counts(Counts::exit) == Exit::Complete;
         let ledger = if only_ends || self.parts.to_run().next().is_some() {
