@@ -67,16 +67,11 @@ impl OpenedRun {
         let events = runtime.block_on(async { Events::new() });
         let progress = self.start_progress(&events);
         let last_words = self.last_words();
-        let start = |file| MetricsThread::start(file, events.clone());
-        let metrics = self.metrics.map(start);
         emit_unrun(&self.parts, &events);
+        let only_ends = self.only_ends(&events);
+        let metrics = self.metrics;
+        let metrics = metrics.map(|file| MetricsThread::start(file, events.clone()));
         let mut ended = EndedParts::of(&self.parts);
-        let continues = self
-            .ledger
-            .as_ref()
-            .is_some_and(|it| it.facts.run.continues);
-        // A run that was stopped just before its end is ended.
-        let only_ends = continues && events.with_counts(Counts::exit) == Exit::Complete;
         let ledger = if only_ends || self.parts.to_run().next().is_some() {
             let stops = unbounded_channel();
             self.base.signals.run_starts(SignalReach {
@@ -128,6 +123,13 @@ impl OpenedRun {
             summary: self.summary,
             report: self.report,
         })
+    }
+
+    /// Whether the run was stopped just before its end, which is all that is missing.
+    fn only_ends(&self, events: &Events) -> bool {
+        let ledger = self.ledger.as_ref();
+        let continues = ledger.is_some_and(|ledger| ledger.facts.run.continues);
+        continues && events.with_counts(Counts::exit) == Exit::Complete
     }
 
     /// The sentence about the answers that are kept, when the run is ended immediately.
