@@ -8,7 +8,7 @@ mod commands;
 pub(crate) mod values;
 
 pub(crate) use commands::{
-    AdminConfig, AdminTask, BudgetConfig, CheckConfig, DEFAULT_CONCURRENCY, DecideConfig,
-    DecideOutput, DecideTask, EarlierFile, FilesConfig, InputLimits, KeySource, LedgerConfig,
-    PaceConfig, RealService, ReportConfig, RunConfig, ServiceConfig, WatchConfig,
+    AdminConfig, AdminTask, AskedThresholds, BudgetConfig, CheckConfig, DEFAULT_CONCURRENCY,
+    DecideConfig, DecideOutput, DecideTask, EarlierFile, FilesConfig, InputLimits, KeySource,
+    LedgerConfig, PaceConfig, RealService, ReportConfig, RunConfig, ServiceConfig, WatchConfig,
 };

@@ -10,11 +10,13 @@ mod messages;
 mod metrics;
 mod numbers;
 mod progress;
+mod sample;
 mod snapshot;
 mod summary;
 mod summary_text;
+mod what_if;
 
-pub(crate) use decide::{DecideSummary, ScoredRows, WhatIfView, threshold_rows};
+pub(crate) use decide::{DecideSummary, ScoredRows};
 pub(crate) use log::{EventLog, LogLine, end_log, log_line, start_log};
 pub(crate) use messages::{speak_json, tell, tell_error, tell_usage, warn, warn_of};
 pub(crate) use metrics::{MetricsFile, MetricsThread};
@@ -22,8 +24,10 @@ pub(crate) use numbers::{
     count, counted, day, moment, most, named, one_line, pretty_json, stamp, utc_seconds,
 };
 pub(crate) use progress::{ProgressSettings, ProgressThread, Style};
+pub(crate) use sample::sample_lines;
 pub(crate) use summary::{
     DecisionRule, Expected, FileState, FileSummary, LedgerLeft, ReportedRun, RunIdentity,
     RunSummary, SizedFile, ended_by, only_of_others, refuse_other_content,
 };
 pub(crate) use summary_text::{facts, headline};
+pub(crate) use what_if::{ONLY_LET_IN, WhatIfView, interval, outcome_lines, today};

@@ -3,7 +3,7 @@
 use super::csv::{CHANGE, CsvEncoder, DecisionChange, REJECT};
 use super::file::{RowFiles, WriteError};
 use super::jsonl;
-use crate::analysis::{Drift, PastVerdict, RowTally};
+use crate::analysis::{Drift, PastVerdict, RowTally, UserOutcome};
 use crate::base::error::Result;
 use crate::layout::{Format, Layout};
 use crate::row::{RawRow, RowNumber};
@@ -124,7 +124,7 @@ impl Writer {
                     Verdict::Failed(_) => (None, None),
                     Verdict::Scored(answer, decision) => (Some(&answer.score), *decision),
                 };
-                tally.count(score, decision, past.as_ref());
+                tally.count(score, decision, past.as_ref(), UserOutcome::Unknown);
             }
         }
         // Written right away: these rows are paid for, and the buffers of a killed program are

@@ -20,7 +20,7 @@ use crate::observe::{
     Style, end_log, ended_by, one_line, stamp, tell, tell_error, warn, warn_of,
 };
 use crate::output::{Document, DurableFile, Written};
-use crate::report::{Comparison, PageContent, page};
+use crate::report::{Comparison, PageContent, ShownThresholds, page};
 use crate::selection::Selection;
 use crate::telemetry::counts::{Counts, RowCounts};
 use crate::telemetry::event::InputEnd;
@@ -149,7 +149,6 @@ fn write_report(
         .map_err(|why| Error::internal(format!("cannot read the summary back: {why}")))?;
     let content = PageContent {
         file: name.into_owned(),
-        hash: None,
         made: stamp(),
         sandbox: run.sandbox,
         comparison: (tally.drift.decisions.compared > 0).then_some(Comparison::Own),
@@ -157,6 +156,7 @@ fn write_report(
         groups: Vec::new(),
         run: Some(run),
         redecided: false,
+        thresholds: ShownThresholds::default(),
     };
     let path = document.complete(&page(&content), record)?;
     Ok(path.as_deref().map(shown).unwrap_or_default())
