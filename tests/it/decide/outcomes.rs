@@ -255,7 +255,7 @@ fn the_shares_of_a_sample_have_intervals_and_say_what_they_mean_for_all_rows() {
         done.exits(0);
         done
     };
-    run("--sample 20%");
+    let summary = run("--sample 20%");
     let found = what_if(&place, "scored.csv --run s.json");
     let (rows, sample) = (found["scores"].as_u64().unwrap(), &found["sample"]);
     assert!((150..250).contains(&rows));
@@ -289,6 +289,7 @@ fn the_shares_of_a_sample_have_intervals_and_say_what_they_mean_for_all_rows() {
         .done()
         .prints(&format!("a sample of 20% of the distinct requests: {rows} rows with a verdict, of {rows} requests"))
         .prints(&words);
+    summary.says(&words);
     place
         .rescore("report scored.csv --run s.json -o again.html")
         .done()
