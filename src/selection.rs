@@ -101,6 +101,12 @@ impl Selection {
         self.limit.is_none() && self.sample.is_none()
     }
 
+    /// The share of a random sample, in percent. The first rows are not drawn at random, nor are the first ones of a sample.
+    pub(crate) fn share(&self) -> Option<f64> {
+        let sample = self.sample.filter(|sample| sample.0 < 100.0);
+        Some(sample.filter(|_| self.limit.is_none())?.0)
+    }
+
     /// The rows of this input for people: `the first 100 rows of users.csv`.
     pub(crate) fn of(&self, input: &str) -> String {
         match self.words() {

@@ -144,14 +144,14 @@ impl Failure {
 }
 
 macro_rules! reasons {
-    ($($(#[$doc:meta])* $variant:ident = $word:literal,)*) => {
+    ($(#[doc = $doc:literal] $variant:ident = $word:literal,)*) => {
         /// The reasons for which a row can fail. The words are part of the interface: rejects and summaries have them.
         // As large as a machine word: a `Result` that may hold a failure is moved several times per field, and a single byte
         // followed by padding is moved in pieces that the processor then waits for, even when there is no failure.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
         #[repr(usize)]
-        pub enum Reason { $($(#[$doc])* $variant,)* }
+        pub enum Reason { $(#[doc = $doc] $variant,)* }
 
         impl Reason {
             /// Every reason, in the order in which a summary lists them.
@@ -165,6 +165,11 @@ macro_rules! reasons {
             /// The reason's word.
             pub const fn word(self) -> &'static str {
                 match self { $(Self::$variant => $word,)* }
+            }
+
+            /// The reason in a sentence.
+            pub(crate) const fn sentence(self) -> &'static str {
+                match self { $(Self::$variant => $doc,)* }
             }
 
             /// Whether the row could not be split into cells: then the message of its failure has no value of the row.

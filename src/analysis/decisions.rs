@@ -24,9 +24,7 @@ impl DecisionCounts {
     /// Counts a row.
     pub(crate) const fn count(&mut self, decision: Option<Decision>) {
         match decision {
-            Some(Decision::Approve) => self.approve += 1,
-            Some(Decision::Review) => self.review += 1,
-            Some(Decision::Block) => self.block += 1,
+            Some(decision) => *self.of_mut(decision) += 1,
             None => self.none += 1,
         }
     }
@@ -59,9 +57,23 @@ impl DecisionCounts {
         }
     }
 
+    /// The number of rows with this decision.
+    pub(super) const fn of_mut(&mut self, decision: Decision) -> &mut u64 {
+        match decision {
+            Decision::Approve => &mut self.approve,
+            Decision::Review => &mut self.review,
+            Decision::Block => &mut self.block,
+        }
+    }
+
     /// The number of rows.
     pub(crate) const fn rows(&self) -> u64 {
-        self.approve + self.review + self.block + self.none
+        self.decided() + self.none
+    }
+
+    /// The number of rows with a decision.
+    pub(crate) const fn decided(&self) -> u64 {
+        self.approve + self.review + self.block
     }
 }
 
@@ -95,14 +107,18 @@ pub(crate) struct Drift {
 impl Drift {
     /// Counts a row.
     pub(crate) fn count(&mut self, before: Decision, now: Decision) {
-        self.compared += 1;
-        self.changed += u64::from(before != now);
-        let became = match before {
-            Decision::Approve => &mut self.approve,
-            Decision::Review => &mut self.review,
-            Decision::Block => &mut self.block,
-        };
-        became.count(Some(now));
+        let mut row = DecisionCounts::default();
+        row.count(Some(before));
+        self.count_all(&row, now);
+    }
+
+    /// Counts rows with these decisions before, and all with this one now.
+    pub(crate) const fn count_all(&mut self, before: &DecisionCounts, now: Decision) {
+        self.compared += before.decided();
+        self.changed += before.decided() - before.of(Some(now));
+        *self.approve.of_mut(now) += before.approve;
+        *self.review.of_mut(now) += before.review;
+        *self.block.of_mut(now) += before.block;
     }
 
     /// Adds the counts of another instance.

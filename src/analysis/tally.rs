@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use super::bins::Bins;
 use super::decisions::{DecisionCounts, Drift};
-use super::what_if::WhatIf;
+use super::what_if::{UserOutcome, WhatIf};
 use crate::verdict::{Decision, Score, Thresholds};
 
 /// The verdict that a row's user had before.
@@ -23,19 +23,15 @@ pub(crate) struct PastVerdict {
 /// The counts of rows.
 #[derive(Debug, Clone)]
 pub(crate) struct RowTally {
-    /// Those of today; `None` if decisions are made by level.
-    pub(crate) thresholds: Option<Thresholds>,
     /// All rows, by decision.
     pub(crate) decisions: DecisionCounts,
     /// Rows that have a score, but not a decision.
     pub(crate) undecided: u64,
-    /// Rows whose decision differs from that of the thresholds.
-    pub(crate) decided_otherwise: u64,
     /// The scores, by decision.
     pub(crate) scores: Bins,
     /// Rows that have a score.
     pub(crate) scored: u64,
-    /// What other thresholds would do, if they decide.
+    /// What other thresholds would do; `None` if decisions are made by level.
     pub(crate) what_if: Option<WhatIf>,
     /// The comparison with earlier verdicts.
     pub(crate) drift: DriftTally,
@@ -52,16 +48,18 @@ pub(crate) struct DriftTally {
     pub(crate) rose: u64,
     /// Of these, those whose score fell.
     pub(crate) fell: u64,
+    /// Of these, those whose score moved by more than 1.
+    pub(crate) far: u64,
+    /// The sums of these scores before and now.
+    pub(crate) sums: (f64, f64),
 }
 
 impl RowTally {
     /// Nothing counted yet.
     pub(crate) fn new(thresholds: Option<&Thresholds>) -> Self {
         Self {
-            thresholds: thresholds.cloned(),
             decisions: DecisionCounts::default(),
             undecided: 0,
-            decided_otherwise: 0,
             scores: Bins::default(),
             scored: 0,
             what_if: thresholds.map(WhatIf::new),
@@ -69,40 +67,33 @@ impl RowTally {
         }
     }
 
-    /// It turns out that levels have decided, and not these thresholds.
-    pub(crate) fn decided_by_level(&mut self) {
-        self.thresholds = None;
-        self.what_if = None;
-        self.decided_otherwise = 0;
-    }
-
-    /// Counts a row with its verdict, as far as it has one, and with the verdict that its user had before, if that is known.
+    /// Counts a row with its verdict, as far as it has one, with the verdict that its user had before, if that is known, and
+    /// with what the user turned out to be.
     pub(crate) fn count(
         &mut self,
         score: Option<&Score>,
         decision: Option<Decision>,
         past: Option<&PastVerdict>,
+        outcome: UserOutcome,
     ) {
         self.decisions.count(decision);
         let value = score.map(number_of);
         if let (Some(score), Some(value)) = (score, value) {
             self.scored += 1;
             if let Some(what_if) = &mut self.what_if {
-                what_if.count(score);
+                what_if.count(score, decision, outcome);
             }
-            let by_score = self.thresholds.as_ref().map(|today| today.decide(score));
             self.scores.count(value, decision);
-            match decision {
-                None => self.undecided += 1,
-                Some(decision) => {
-                    let is_other = by_score.is_some_and(|by_score| by_score != decision);
-                    self.decided_otherwise += u64::from(is_other);
-                }
-            }
+            self.undecided += u64::from(decision.is_none());
         }
         if let (Some(past), Some(now)) = (past, decision) {
             self.drift.count(past, now, value);
         }
+    }
+
+    /// The thresholds that decide, if thresholds do.
+    pub(crate) fn thresholds(&self) -> Option<&Thresholds> {
+        self.what_if.as_ref().map(WhatIf::today)
     }
 
     /// All rows.
@@ -126,6 +117,9 @@ impl DriftTally {
         self.scores += 1;
         self.rose += u64::from(now > before);
         self.fell += u64::from(now < before);
+        self.far += u64::from((now - before).abs() > 1.0);
+        self.sums.0 += before;
+        self.sums.1 += now;
     }
 }
 
@@ -134,8 +128,8 @@ fn number_of(score: &Score) -> f64 {
     score.digits().parse().unwrap_or_default()
 }
 
-/// How many values are told apart. A column with more is an identifier, not a category.
-const MOST_VALUES: usize = 10_000;
+/// A column with more values is an identifier, not a category.
+const MOST_VALUES: usize = 100;
 /// Bytes by which values are told apart: longer ones are texts, not categories.
 const LONGEST: usize = 256;
 
@@ -143,8 +137,7 @@ const LONGEST: usize = 256;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct GroupTally {
     values: HashMap<Box<[u8]>, DecisionCounts>,
-    /// The rows with other values.
-    other: DecisionCounts,
+    has_more: bool,
 }
 
 /// The most frequent values of a column, and the others together.
@@ -154,8 +147,8 @@ pub(crate) struct TopValues {
     pub(crate) top: Vec<(Box<[u8]>, DecisionCounts)>,
     /// All other rows.
     pub(crate) other: DecisionCounts,
-    /// The number of other values, if not too many to be counted.
-    pub(crate) other_values: Option<usize>,
+    /// The number of other values.
+    pub(crate) other_values: usize,
 }
 
 impl GroupTally {
@@ -168,8 +161,13 @@ impl GroupTally {
             let counts = self.values.entry(value.into()).or_default();
             counts.count(decision);
         } else {
-            self.other.count(decision);
+            self.has_more = true;
         }
+    }
+
+    /// Whether there are more than a hundred values, of which not all are counted then.
+    pub(crate) const fn has_too_many(&self) -> bool {
+        self.has_more
     }
 
     /// The `most` most frequent values.
@@ -178,7 +176,7 @@ impl GroupTally {
         // Equal ones in the order of their values, so that a report is always the same.
         values.sort_by_key(|(value, counts)| (Reverse(counts.rows()), *value));
         let (top, others) = values.split_at(most.min(values.len()));
-        let mut other = self.other;
+        let mut other = DecisionCounts::default();
         for (_, counts) in others {
             other.add(counts);
         }
@@ -188,7 +186,7 @@ impl GroupTally {
                 .map(|(value, counts)| ((*value).clone(), **counts))
                 .collect(),
             other,
-            other_values: (self.other.rows() == 0).then_some(others.len()),
+            other_values: others.len(),
         }
     }
 }
@@ -207,7 +205,12 @@ mod tests {
         let mut tally = RowTally::new(Some(&Thresholds::default()));
         let mut count = |digits: Option<&str>, decision, past: Option<PastVerdict>| {
             let score = digits.map(score);
-            tally.count(score.as_ref(), decision, past.as_ref());
+            tally.count(
+                score.as_ref(),
+                decision,
+                past.as_ref(),
+                UserOutcome::Unknown,
+            );
         };
         let past = |decision, digits: Option<&str>| {
             let score = digits.map(score);
@@ -221,13 +224,13 @@ mod tests {
         count(None, Some(Review), None);
         assert_eq!(tally.decisions, [2, 1, 1, 2].into());
         assert_eq!((tally.rows(), tally.without_verdict()), (6, 1));
-        assert_eq!((tally.undecided, tally.decided_otherwise), (1, 1));
-        assert_eq!(tally.scored, 4);
-        let what_if = tally.what_if.as_ref();
-        assert_eq!(what_if.map(WhatIf::scores), Some(4));
+        let what_if = tally.what_if.as_ref().unwrap();
+        assert_eq!((tally.undecided, what_if.decided_otherwise()), (1, 1));
+        assert_eq!((tally.scored, what_if.total().all.rows()), (4, 4));
         let drift = &tally.drift;
         assert_eq!((drift.decisions.compared, drift.decisions.changed), (3, 2));
         assert_eq!((drift.scores, drift.rose, drift.fell), (2, 1, 0));
+        assert_eq!((drift.far, drift.sums), (0, (1.5 + 2.1, 2.0 + 2.1)));
     }
 
     #[test]
@@ -253,25 +256,19 @@ mod tests {
         let expected = expected.map(|(value, counts)| (value.into(), counts.into()));
         assert_eq!(top.top, expected);
         assert_eq!(top.other, [0, 2, 0, 0].into());
-        assert_eq!(top.other_values, Some(1));
+        assert_eq!((top.other_values, groups.has_too_many()), (1, false));
     }
 
     #[test]
-    fn of_too_many_values_the_first_are_told_apart_and_no_row_is_lost() {
+    fn more_than_a_hundred_values_are_too_many() {
         let mut groups = GroupTally::default();
-        for row in 0..100_000_u32 {
-            match row % 10 {
-                0 => groups.count(b"often", Some(Decision::Block)),
-                _ => groups.count(row.to_string().as_bytes(), None),
-            }
+        for row in 0..1_000_u32 {
+            groups.count((row % 100).to_string().as_bytes(), None);
         }
-        let top = groups.top(20);
+        assert!(!groups.has_too_many());
+        groups.count(b"100", None);
+        assert!(groups.has_too_many());
         assert_eq!(groups.values.len(), MOST_VALUES);
-        assert_eq!((top.top.len(), top.other_values), (20, None));
-        let often = (b"often"[..].into(), [0, 0, 10_000, 0].into());
-        assert_eq!(top.top.first(), Some(&often));
-        let shown: u64 = top.top.iter().map(|(_, counts)| counts.rows()).sum();
-        assert_eq!(shown + top.other.rows(), 100_000);
     }
 
     #[test]

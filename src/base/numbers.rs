@@ -94,11 +94,15 @@ pub(crate) fn counted(number: u64, thing: &str) -> String {
 
 /// A share in percent with one decimal: only nothing is `0%`, and only all is `100%`. A share of nothing is `–`.
 pub(crate) fn percent_of(part: u64, whole: u64) -> String {
-    let percent = part as f64 / whole as f64 * 100.0;
-    match (part, whole) {
-        (_, 0) => "–".to_owned(),
-        (0, _) => "0%".to_owned(),
-        (part, whole) if part == whole => "100%".to_owned(),
+    percent(part as f64 / whole as f64 * 100.0)
+}
+
+/// A number in percent, like that of [`percent_of`].
+pub(crate) fn percent(percent: f64) -> String {
+    match percent {
+        _ if !percent.is_finite() => "–".to_owned(),
+        0.0 => "0%".to_owned(),
+        100.0 => "100%".to_owned(),
         _ if percent < 0.05 => "<0.1%".to_owned(),
         _ if percent >= 99.95 => ">99.9%".to_owned(),
         _ => format!("{percent:.1}%"),

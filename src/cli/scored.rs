@@ -9,9 +9,13 @@ use super::files::{FILES, FormatArgs, refuse_terminal, source};
 use super::help::{as_typed, output_for};
 use super::settings::SettingsArgs;
 use crate::base::error::{Error, Result};
-use crate::config::{DecideConfig, DecideOutput, DecideTask, EarlierFile, ReportConfig, values};
+use crate::config::{
+    AskedThresholds, DecideConfig, DecideOutput, DecideTask, EarlierFile, ReportConfig, values,
+};
+use crate::fields;
 use crate::input::{FileSettings, Input};
-use crate::verdict::DecisionPolicy;
+use crate::selection::Condition;
+use crate::verdict::{DecisionPolicy, Thresholds};
 
 #[derive(Debug, Args)]
 struct ScoredArgs {
@@ -50,6 +54,33 @@ const WHAT_IF: &str = "What other thresholds would do";
 const ROW_OPTIONS: [&str; 4] = ["output", "changes", "overwrite", "summary"];
 
 #[derive(Debug, Args)]
+struct AskedArgs {
+    /// Count what would be caught, missed and falsely alarmed: in COLUMN these values mean fraud (bad), others good, none not known
+    ///
+    /// Bad rows are caught if they would be blocked or reviewed, and missed if approved; good rows that would be blocked or
+    /// reviewed are false alarms. Outcomes are known only of users who were let in.
+    #[arg(long, value_name = "COLUMN=VALUE,..", value_parser = values::outcome, help_heading = WHAT_IF)]
+    outcome: Option<Condition>,
+    /// Name the thresholds that catch this share of the bad rows with the fewest reviews, and block no more rows than today
+    #[arg(long, value_name = "N%", value_parser = values::catch, requires = "outcome", help_heading = WHAT_IF)]
+    catch: Option<f64>,
+    /// The summary that `rescore run --summary FILE` wrote: how the run went, and whether the rows are a sample
+    #[arg(long, value_name = "FILE", value_parser = values::file())]
+    run: Option<PathBuf>,
+}
+
+impl AskedArgs {
+    fn about(self, today: Thresholds) -> AskedThresholds {
+        AskedThresholds {
+            today,
+            outcome: self.outcome,
+            catch: self.catch,
+            summary: self.run,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
 pub(super) struct DecideArgs {
     #[command(flatten)]
     scored: ScoredArgs,
@@ -63,6 +94,8 @@ pub(super) struct DecideArgs {
     // Together with one of these, `--what-if` would not be required.
     #[arg(long, requires = "what_if", conflicts_with_all = ROW_OPTIONS, help_heading = WHAT_IF)]
     json: bool,
+    #[command(flatten)]
+    asked: AskedArgs,
 
     #[command(flatten)]
     policy: PolicyArgs,
@@ -81,8 +114,15 @@ impl DecideArgs {
                 )
                 .hint("leave one of them out"));
             };
-            let json = self.json;
-            DecideTask::WhatIf { today, json }
+            DecideTask::WhatIf {
+                asked: self.asked.about(today),
+                json: self.json,
+            }
+        } else if self.asked.outcome.is_some() || self.asked.run.is_some() {
+            return Err(Error::usage(
+                "`--outcome` and `--run` tell more about other thresholds, which `--what-if` compares",
+            )
+            .hint("add `--what-if`"));
         } else {
             let scored = self.scored.path();
             let (input, output) = (as_typed(scored), output_for("decided", scored));
@@ -119,12 +159,11 @@ pub(super) struct ReportArgs {
     /// Pair the rows of both files by this column, such as an id
     #[arg(long, value_name = "COLUMN", requires = "against")]
     key: Option<String>,
-    /// Show decisions by the values of this column, which then appear in the page (repeatable, up to 8 times)
+    /// Show decisions by the values of this column, at most a hundred, which then appear in the page (repeatable, up to 8 times)
     #[arg(long, value_name = "COLUMN")]
     by: Vec<String>,
-    /// Show how the run went: the summary that `rescore run --summary FILE` wrote
-    #[arg(long, value_name = "FILE", value_parser = values::file())]
-    run: Option<PathBuf>,
+    #[command(flatten)]
+    asked: AskedArgs,
     #[command(flatten)]
     thresholds: ThresholdArgs,
     /// Replace an existing report
@@ -132,7 +171,7 @@ pub(super) struct ReportArgs {
     overwrite: bool,
 }
 
-/// More columns than a page should have; each takes up to 4 MB of memory.
+/// More columns than a page should have.
 const MAX_BY_COLUMNS: usize = 8;
 
 impl ReportArgs {
@@ -156,13 +195,20 @@ impl ReportArgs {
             }),
             _ => None,
         };
+        for column in &self.by {
+            let name = column.rsplit('/').next().unwrap_or(column);
+            if let Some((field, _)) = fields::rank(name) {
+                return Err(Error::usage(format!(
+                    "`--by {column}` would show the field `{field}` of each user: choose a column such as the country"
+                )));
+            }
+        }
         Ok(ReportConfig {
             scored,
             against,
             prefix: self.scored.prefix,
             by: self.by,
-            summary: self.run,
-            thresholds: self.thresholds.thresholds()?,
+            asked: self.asked.about(self.thresholds.thresholds()?),
             output: self.output.filter(|path| path != Path::new("-")),
             overwrite: self.overwrite,
         })

@@ -9,15 +9,17 @@ use std::path::PathBuf;
 use tokio::time::Instant;
 
 use super::files::{Targets, check_name, refuse_clashes};
-use super::inputs::{open_scored, read_ahead, warn_if_empty};
+use super::inputs::{
+    open_scored, outcome_of, read_ahead, read_summary, refuse_other_run, warn_if_empty,
+};
 use super::signals::StopSignals;
 use super::text::{SummaryFile, print};
 use crate::analysis::WhatIf;
 use crate::base::error::{Error, Exit, Result};
-use crate::config::{DecideConfig, DecideOutput, DecideTask};
+use crate::config::{AskedThresholds, DecideConfig, DecideOutput, DecideTask};
 use crate::input::{FileSettings, refuse_missing};
 use crate::layout::{DECISION_COLUMN, Layout, SCORE_COLUMN};
-use crate::observe::{DecideSummary, ScoredRows, WhatIfView, tell, warn};
+use crate::observe::{DecideSummary, ReportedRun, ScoredRows, WhatIfView, tell, warn};
 use crate::output::{Replace, RowFiles, Target, WriteError, Writer, Written};
 use crate::row::{RawRow, Span};
 use crate::row_state::{Row, RowBatch, RowState};
@@ -42,7 +44,7 @@ pub(crate) fn execute(config: DecideConfig) -> Result<Exit> {
             level,
             output,
         } => rewrite(&file, &prefix, policy, level, &output, &signals),
-        DecideTask::WhatIf { today, json } => what_if(&file, &prefix, &today, json),
+        DecideTask::WhatIf { asked, json } => what_if(&file, &prefix, &asked, json),
     }
 }
 
@@ -139,22 +141,49 @@ fn end_files(
 }
 
 /// Counts the scores and prints what each pair of thresholds would do, from one pass that writes nothing.
-fn what_if(file: &FileSettings, prefix: &str, today: &Thresholds, json: bool) -> Result<Exit> {
-    let (reader, opened) = open_scored(file, prefix, Vec::new())?;
-    let (mut what_if, mut scored) = (WhatIf::new(today), ScoredRows::default());
+fn what_if(file: &FileSettings, prefix: &str, asked: &AskedThresholds, json: bool) -> Result<Exit> {
+    let run = asked.summary.as_deref().map(read_summary).transpose()?;
+    let outcome = asked.outcome.as_ref();
+    let column = outcome.map(|outcome| outcome.column.clone());
+    let (reader, opened) = open_scored(file, prefix, column.into_iter().collect())?;
+    let layout = &opened.layout;
+    let (mut what_if, mut scored) = (WhatIf::new(&asked.today), ScoredRows::default());
     for batch in read_ahead(reader)? {
-        for Row { number, raw, state } in batch?.rows {
+        for mut row in batch?.rows {
             scored.rows += 1;
-            match score_of(&raw, state, &opened.layout) {
-                Err(failure) => scored.count_unreadable(number, failure.reason),
+            let known = outcome_of(&row, layout, 0, outcome);
+            let read = mem::replace(&mut row.state, RowState::Left);
+            match score_of(&row.raw, read, layout) {
+                Err(failure) => scored.count_unreadable(row.number, failure.reason),
                 Ok((None, _)) => scored.without_verdict += 1,
-                Ok((Some(score), _)) => what_if.count(&score),
+                Ok((Some(score), _)) => {
+                    let decision = layout.value(row.raw.slice(row.raw.value_of(DECISION_COLUMN)));
+                    what_if.count(&score, Decision::of_word(&decision), known);
+                }
             }
         }
     }
     warn_if_empty(&opened.name, scored.rows);
-    let view = WhatIfView::new(&what_if, &scored, today, file.input.display());
-    print(&if json { view.json() } else { view.text() })?;
+    if let Some((run, summary)) = run.as_ref().zip(asked.summary.as_deref()) {
+        refuse_other_run(run, summary, scored.rows, &opened.name)?;
+    }
+    // Other thresholds than the usual ones are meant.
+    if asked.today == Thresholds::default() {
+        what_if.read_thresholds();
+    }
+    let view = WhatIfView {
+        what_if: &what_if,
+        rows: &scored,
+        outcome: outcome.map(|outcome| &*outcome.column),
+        catch: asked.catch,
+        sample: run.as_ref().and_then(ReportedRun::sample),
+        tariff: run.as_ref().and_then(ReportedRun::tariff),
+    };
+    print(&if json {
+        view.json()
+    } else {
+        view.text(&file.input.display())
+    })?;
     Ok(match scored.unreadable() {
         0 => Exit::Complete,
         _ => Exit::SomeFailed,

@@ -3,6 +3,8 @@
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, sync_channel};
 
@@ -10,7 +12,7 @@ use bytes::BytesMut;
 use glob::{MatchOptions, glob_with};
 
 use super::signals::spawn;
-use crate::analysis::PastVerdicts;
+use crate::analysis::{PastVerdicts, UserOutcome};
 use crate::base::error::{Error, Result};
 use crate::base::numbers::Tolerance;
 use crate::base::text::display;
@@ -18,9 +20,10 @@ use crate::config::InputLimits;
 use crate::fields::UserRequest;
 use crate::input::{Compose, FileSettings, Input, Opened, Reader, ReaderSettings};
 use crate::layout::Layout;
-use crate::observe::{counted, warn};
+use crate::observe::{ReportedRun, count, counted, warn};
 use crate::output::is_same_file;
 use crate::row_state::{Row, RowBatch, RowState, earlier_verdict};
+use crate::selection::Condition;
 use crate::service::{self, Plan};
 use crate::verdict::{Decision, Score, Thresholds};
 
@@ -34,6 +37,8 @@ const SHELL_RULES: MatchOptions = MatchOptions {
 };
 /// Batches that are read ahead: one in work, one ready.
 const BATCHES_AHEAD: usize = 2;
+/// No summary is longer, not even one of many thousand files.
+const MAX_SUMMARY_BYTES: u64 = 16 * 1024 * 1024;
 
 /// Finds the inputs, in the order of their names. A name that no file has may be a pattern.
 ///
@@ -172,6 +177,60 @@ pub(super) fn verdict_of(row: &Row, layout: &Layout) -> (Option<Score>, Option<D
         RowState::Scored(_) => earlier_verdict(&row.raw, layout),
         _ => (None, None),
     }
+}
+
+/// What the user of a row turned out to be, by the value of the column that was asked for at this place.
+pub(super) fn outcome_of(
+    row: &Row,
+    layout: &Layout,
+    place: usize,
+    is_bad: Option<&Condition>,
+) -> UserOutcome {
+    let Some(is_bad) = is_bad else {
+        return UserOutcome::Unknown;
+    };
+    let value = asked(row, layout, place);
+    match value.trim() {
+        "" => UserOutcome::Unknown,
+        _ if is_bad.holds(&value) => UserOutcome::Bad,
+        _ => UserOutcome::Good,
+    }
+}
+
+/// Reads the summary of the run that wrote a file.
+///
+/// # Errors
+/// Exit code 2: it cannot be read, or is not a summary.
+pub(super) fn read_summary(path: &Path) -> Result<ReportedRun> {
+    let mut json = String::new();
+    let file = File::open(path);
+    let read = file.and_then(|file| file.take(MAX_SUMMARY_BYTES).read_to_string(&mut json));
+    read.map_err(|e| Error::usage(format!("cannot read `{}`", path.display())).because(e))?;
+    ReportedRun::parse(&json).map_err(|why| {
+        Error::usage(format!("`{}` is not the summary of a run", path.display()))
+            .detail(why)
+            .hint("`rescore run --summary FILE` writes one")
+    })
+}
+
+/// Fails unless the summary at this path is about as many rows as the file has.
+///
+/// # Errors
+/// Exit code 2: it is not the summary of the run that wrote the file.
+pub(super) fn refuse_other_run(
+    run: &ReportedRun,
+    summary: &Path,
+    rows: u64,
+    file: &str,
+) -> Result<()> {
+    let [written, rows] = [run.counts.rows.written, rows].map(count);
+    if written == rows {
+        return Ok(());
+    }
+    let summary = summary.display();
+    let message = format!("`{summary}` is about {written} rows, but {file} has {rows}");
+    let hint = "give the summary of the run that wrote this file to `--run`";
+    Err(Error::usage(message).hint(hint))
 }
 
 /// The warning of an input without rows.

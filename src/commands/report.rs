@@ -3,30 +3,29 @@
 //! The earlier file is read first, if there is one, and its verdicts are kept by their key; then the scored file is read once
 //! and counted, and `report` makes the page.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::path::Path;
 
 use super::files::refuse_clashes;
-use super::inputs::{asked, open_scored, read_ahead, read_past, verdict_of, warn_if_empty};
+use super::inputs::{
+    asked, open_scored, outcome_of, read_ahead, read_past, read_summary, refuse_other_run,
+    verdict_of, warn_if_empty,
+};
 use super::signals::StopSignals;
-use crate::analysis::{GroupTally, PastVerdicts, RowTally};
+use crate::analysis::{GroupTally, PastVerdicts, RowTally, WhatIf};
 use crate::base::error::{Error, Exit, Result};
 use crate::base::private_file::Readers;
 use crate::base::text::{display, quoted};
-use crate::config::{EarlierFile, ReportConfig};
+use crate::config::{AskedThresholds, EarlierFile, ReportConfig};
 use crate::input::{Input, refuse_missing};
-use crate::observe::{ReportedRun, count, counted, stamp, tell};
+use crate::observe::{ReportedRun, counted, stamp, tell};
 use crate::output::{Document, OutputFile, Replace, Target};
-use crate::report::{Comparison, PageContent, page};
+use crate::report::{Comparison, PageContent, ShownThresholds, page};
 use crate::row_state::RowState;
 use crate::sandbox::ID_PREFIX;
-use crate::verdict::Decision;
+use crate::verdict::{Decision, Thresholds};
 
 /// How many values of a column a page shows.
 const TOP: usize = 20;
-/// No summary is longer, not even one of many thousand files.
-const LONGEST_SUMMARY: u64 = 16 * 1024 * 1024;
 
 /// Makes the page.
 ///
@@ -56,7 +55,7 @@ pub(crate) fn execute(config: &ReportConfig) -> Result<Exit> {
 /// Fails if the page would overwrite one of its sources.
 fn refuse_overwriting(config: &ReportConfig) -> Result<()> {
     let against = config.against.as_ref().map(|against| &against.file.input);
-    let summary = config.summary.clone().map(Input::File);
+    let summary = config.asked.summary.clone().map(Input::File);
     let mut sources = [Some(&config.scored.input), against, summary.as_ref()]
         .into_iter()
         .flatten();
@@ -69,27 +68,36 @@ fn refuse_overwriting(config: &ReportConfig) -> Result<()> {
 /// Exit code 2: a file cannot be read, the earlier file has no rows or none of this one's, or the summary is about another
 /// file.
 fn count_rows(config: &ReportConfig) -> Result<(PageContent, Readers)> {
-    let run = config.summary.as_deref().map(read_summary).transpose()?;
-    // These columns are asked for first, then the key.
+    let AskedThresholds {
+        summary,
+        outcome,
+        today,
+        ..
+    } = &config.asked;
+    let (summary, outcome, today) = (summary.as_deref(), outcome.as_ref(), Some(today));
+    let run = summary.map(read_summary).transpose()?;
+    // These columns are asked for first, then that of the outcomes, then the key.
+    let column = outcome.map(|outcome| outcome.column.clone());
     let key = config.against.iter().map(|against| against.key.clone());
-    let columns = config.by.iter().cloned().chain(key).collect();
+    let columns = config.by.iter().cloned().chain(column).chain(key).collect();
     // Opened first, as it fails at its first line if it is not a scored file, and the earlier one only after being read.
     let (reader, opened) = open_scored(&config.scored, &config.prefix, columns)?;
     let (layout, name) = (&opened.layout, &opened.name);
-    let thresholds = Some(&config.thresholds);
     let against = config.against.as_ref();
-    let past = against.map(|it| read_past(&it.file, &config.prefix, &it.key, thresholds));
+    let past = against.map(|it| read_past(&it.file, &config.prefix, &it.key, today));
     let mut past = past.transpose()?;
-    let mut tally = RowTally::new(thresholds);
+    let mut tally = RowTally::new(today);
     let mut groups = vec![GroupTally::default(); config.by.len()];
+    let (of_outcome, of_key) = (groups.len(), groups.len() + usize::from(outcome.is_some()));
     let mut sandbox = run.as_ref().is_some_and(|run| run.sandbox);
     for batch in read_ahead(reader)? {
         for row in &batch?.rows {
             let before = past
                 .as_mut()
-                .and_then(|(past, _)| past.find(&asked(row, layout, groups.len())));
+                .and_then(|(past, _)| past.find(&asked(row, layout, of_key)));
             let (score, decision) = verdict_of(row, layout);
-            tally.count(score.as_ref(), decision, before.as_ref());
+            let known = outcome_of(row, layout, of_outcome, outcome);
+            tally.count(score.as_ref(), decision, before.as_ref(), known);
             for (place, group) in groups.iter_mut().enumerate() {
                 group.count(asked(row, layout, place).as_bytes(), decision);
             }
@@ -100,22 +108,16 @@ fn count_rows(config: &ReportConfig) -> Result<(PageContent, Readers)> {
         }
     }
     warn_if_empty(name, tally.rows());
-    let comparison = match against.zip(past) {
-        Some((against, (past, earlier))) => Some(comparison(past, &earlier, against, name)?),
-        None => None,
-    };
-    let redecided = match (&run, &config.summary) {
-        (Some(run), Some(path)) => is_redecided(run, path, &tally, name)?,
-        _ => false,
-    };
-    if !redecided && run.as_ref().is_some_and(|run| run.levels.is_some()) {
-        tally.decided_by_level();
+    let comparison = comparison(against.zip(past), name)?;
+    let redecided = is_redecided(run.as_ref().zip(summary), &mut tally, name)?;
+    for (column, group) in config.by.iter().zip(&groups) {
+        refuse_personal(column, group, run.as_ref())?;
     }
+    let thresholds = shown_thresholds(config, &mut tally);
     let groups = config.by.iter().zip(groups);
     let groups = groups.map(|(column, groups)| (column.clone(), groups.top(TOP)));
     let content = PageContent {
         file: name_of(&config.scored.input),
-        hash: opened.meter.hash(),
         made: stamp(),
         sandbox,
         tally,
@@ -123,20 +125,36 @@ fn count_rows(config: &ReportConfig) -> Result<(PageContent, Readers)> {
         groups: groups.collect(),
         run,
         redecided,
+        thresholds,
     };
     Ok((content, opened.readers))
 }
 
-/// The comparison with the earlier file of this name.
+/// What the page shows of thresholds. If others have decided, they are read from the rows, and those that were given are shown by
+/// whom they would concern.
+fn shown_thresholds(config: &ReportConfig, tally: &mut RowTally) -> ShownThresholds {
+    let asked = &config.asked;
+    let are_read = tally.what_if.as_mut().is_some_and(WhatIf::read_thresholds);
+    let candidate = Some(asked.today.clone());
+    ShownThresholds {
+        outcome: asked.outcome.as_ref().map(|outcome| outcome.column.clone()),
+        catch: asked.catch,
+        candidate: candidate.filter(|it| are_read && *it != Thresholds::default()),
+        are_read,
+    }
+}
+
+/// The comparison with the earlier file and its verdicts, if there is one.
 ///
 /// # Errors
 /// Exit code 2: it has no rows, or none of the other file's.
 fn comparison(
-    past: PastVerdicts,
-    earlier: &str,
-    against: &EarlierFile,
+    with: Option<(&EarlierFile, (PastVerdicts, String))>,
     file: &str,
-) -> Result<Comparison> {
+) -> Result<Option<Comparison>> {
+    let Some((against, (past, earlier))) = with else {
+        return Ok(None);
+    };
     let pairing = past.pairing(&against.key);
     let message = match (
         pairing.paired + pairing.ambiguous,
@@ -149,10 +167,10 @@ fn comparison(
             format!("no row of {file} is in {earlier}, by the column {column}")
         }
         _ => {
-            return Ok(Comparison::File {
+            return Ok(Some(Comparison::File {
                 name: name_of(&against.file.input),
                 pairing,
-            });
+            }));
         }
     };
     Err(Error::usage(message))
@@ -167,34 +185,44 @@ fn name_of(input: &Input) -> String {
     )
 }
 
-/// Reads the summary of the run that wrote the file.
+/// Whether the file has other decisions than its run's summary, as after `rescore decide`. Of those that levels made, no
+/// thresholds are shown.
 ///
 /// # Errors
-/// Exit code 2: it cannot be read, or is not a summary.
-fn read_summary(path: &Path) -> Result<ReportedRun> {
-    let mut json = String::new();
-    let file = File::open(path);
-    let read = file.and_then(|file| file.take(LONGEST_SUMMARY).read_to_string(&mut json));
-    read.map_err(|e| Error::usage(format!("cannot read `{}`", path.display())).because(e))?;
-    ReportedRun::parse(&json).map_err(|why| {
-        Error::usage(format!("`{}` is not the summary of a run", path.display()))
-            .detail(why)
-            .hint("`rescore run --summary FILE` writes one")
-    })
+/// Exit code 2: it is not the summary of the run that wrote the file.
+fn is_redecided(
+    run: Option<(&ReportedRun, &Path)>,
+    tally: &mut RowTally,
+    file: &str,
+) -> Result<bool> {
+    let Some((run, summary)) = run else {
+        return Ok(false);
+    };
+    refuse_other_run(run, summary, tally.rows(), file)?;
+    let differs = |decision| run.counts.decisions.of(decision) != tally.decisions.of(decision);
+    let differs = Decision::ALL.into_iter().map(Some).any(differs);
+    if !differs && run.levels.is_some() {
+        tally.what_if = None;
+    }
+    Ok(differs)
 }
 
-/// Whether the file has other decisions than its run's summary, as after `rescore decide`.
+/// Fails if a column names users rather than groups of them.
 ///
 /// # Errors
-/// Exit code 2: it is not the summary of the run that wrote the file, as it is about another number of rows.
-fn is_redecided(run: &ReportedRun, summary: &Path, tally: &RowTally, file: &str) -> Result<bool> {
-    let [written, rows] = [run.counts.rows.written, tally.rows()].map(count);
-    if written != rows {
-        let summary = summary.display();
-        let message = format!("`{summary}` is about {written} rows, but {file} has {rows}");
-        let hint = "give the summary of the run that wrote this file to `--run`";
-        return Err(Error::usage(message).hint(hint));
-    }
-    let differs = |decision| run.counts.decisions.of(decision) != tally.decisions.of(decision);
-    Ok(Decision::ALL.into_iter().map(Some).any(differs))
+/// Exit code 2: it has more than a hundred values, or is a field that the run has sent.
+fn refuse_personal(column: &str, groups: &GroupTally, run: Option<&ReportedRun>) -> Result<()> {
+    let name = quoted(column);
+    let mapping = run.and_then(|run| run.mapping.as_deref());
+    let why = if mapping.is_some_and(|mapping| mapping.contains(&name)) {
+        "the run has sent its values as a field of each user"
+    } else if groups.has_too_many() {
+        "it has more than 100 different values"
+    } else {
+        return Ok(());
+    };
+    Err(
+        Error::usage(format!("`--by` cannot show the column {name}: {why}"))
+            .hint("choose a column of groups, such as the country"),
+    )
 }

@@ -16,6 +16,7 @@ use crate::ledger::{Budget, LedgerLocation, Per, Reuse, default_file};
 use crate::observe::Style;
 use crate::pace::Rate;
 use crate::raw_json::Pointer;
+use crate::selection::Condition;
 use crate::service::{Account, ClientSettings, Plan};
 use crate::verdict::{DecisionPolicy, Thresholds};
 
@@ -354,11 +355,24 @@ pub(crate) enum DecideTask {
     },
     /// Count what other thresholds would do.
     WhatIf {
-        /// The thresholds that are marked.
-        today: Thresholds,
+        /// What is asked about them.
+        asked: AskedThresholds,
         /// For programs.
         json: bool,
     },
+}
+
+/// What a command asks about the thresholds of a scored file.
+#[derive(Debug)]
+pub(crate) struct AskedThresholds {
+    /// Those of today.
+    pub(crate) today: Thresholds,
+    /// Rows for which it holds are bad, and others good, unless their value is empty.
+    pub(crate) outcome: Option<Condition>,
+    /// The share of the bad rows that is to be caught, in percent.
+    pub(crate) catch: Option<f64>,
+    /// The summary of the run that wrote the file.
+    pub(crate) summary: Option<PathBuf>,
 }
 
 /// Where the rows of a scored file are written, and how they are reported.
@@ -392,10 +406,8 @@ pub(crate) struct ReportConfig {
     pub(crate) against: Option<EarlierFile>,
     /// Columns by whose values decisions are counted.
     pub(crate) by: Vec<String>,
-    /// The summary of the run that wrote the file.
-    pub(crate) summary: Option<PathBuf>,
-    /// Today's thresholds.
-    pub(crate) thresholds: Thresholds,
+    /// What it shows of thresholds.
+    pub(crate) asked: AskedThresholds,
     /// Where the report goes; `None` is standard output.
     pub(crate) output: Option<PathBuf>,
     /// A report that exists may be replaced.

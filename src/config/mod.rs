@@ -8,7 +8,7 @@ mod commands;
 pub(crate) mod values;
 
 pub(crate) use commands::{
-    AdminConfig, AdminTask, BudgetConfig, CheckConfig, CountConfig, DEFAULT_CONCURRENCY,
-    DecideConfig, DecideOutput, DecideTask, EarlierFile, FilesConfig, InputLimits, LedgerConfig,
-    PaceConfig, ReportConfig, RunConfig, ServiceConfig, WatchConfig,
+    AdminConfig, AdminTask, AskedThresholds, BudgetConfig, CheckConfig, CountConfig,
+    DEFAULT_CONCURRENCY, DecideConfig, DecideOutput, DecideTask, EarlierFile, FilesConfig,
+    InputLimits, LedgerConfig, PaceConfig, ReportConfig, RunConfig, ServiceConfig, WatchConfig,
 };

@@ -12,6 +12,7 @@ use crate::base::numbers::{DAY, Decimal, Tolerance};
 use crate::fields::{Field, PhoneRegion, Template};
 use crate::ledger::Per;
 use crate::raw_json::Pointer;
+use crate::selection::Condition;
 
 /// One of a few words, which help, errors and completions list, each with its value.
 pub(crate) fn one_of<T: Clone + Send + Sync + 'static>(
@@ -95,6 +96,21 @@ pub(crate) fn decide_by(text: &str) -> Result<DecideBy, &'static str> {
             Err("expected `score`, or `level=` and its place, such as `level=/summary/risk_level`")
         }
     }
+}
+
+/// `--outcome COLUMN=VALUE`. An empty value means that the outcome is not known.
+pub(crate) fn outcome(text: &str) -> Result<Condition, &'static str> {
+    let outcome = text.parse::<Condition>();
+    outcome.ok().filter(|outcome| !outcome.holds("")).ok_or(
+        "expected COLUMN=VALUE with the values that mean fraud, such as `chargeback=yes,disputed`",
+    )
+}
+
+/// `--catch N%`, in percent.
+pub(crate) fn catch(text: &str) -> Result<f64, &'static str> {
+    let percent = text.strip_suffix('%').and_then(|it| it.trim().parse().ok());
+    let percent = percent.filter(|percent| *percent > 0.0 && *percent <= 100.0);
+    percent.ok_or("expected a share above 0% and up to 100%, such as `90%`")
 }
 
 /// `--prefix`: the start of column names.

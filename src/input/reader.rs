@@ -108,8 +108,8 @@ impl Reader {
         compose.quality = settings.notes_quality.then(Quality::default);
         let (name, size, readers) = (source.name.clone(), source.size, source.readers);
         let meter = source.meter.clone();
-        // Rows that are only counted are read again when they are paid for.
-        if settings.notes_quality {
+        // Rows that are only counted are read again when they are paid for, and no summary has the hash of a scored file.
+        if settings.notes_quality || settings.scored.is_some() {
             meter.only_count();
         }
         let mut buffer = Buffer::new(source);

@@ -1,9 +1,5 @@
-//! The results of `decide`: the counts of a scored file whose rows were decided again, and the effect of other thresholds.
-//! Both are a text for people and an object for programs.
-//!
-//! Of other thresholds people see a table that fits a terminal, and programs every pair. A table of all pairs would fit no
-//! screen, and does not have to: the share that is approved depends only on the first threshold, the share that is blocked
-//! only on the second. The share that is left for review depends on both.
+//! What `decide` shows: what was counted while the rows of a scored file were decided again, as a text for people and an
+//! object for programs.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,16 +7,16 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
-use super::numbers::{count, counted, named, one_line, parts, some_path, verdicts};
+use super::numbers::{count, counted, named, parts, some_path, verdicts};
 use super::summary_text::{drift_lines, undecided};
-use crate::analysis::{CountedRows, DecisionCounts, Drift, ThresholdPair, WhatIf};
+use crate::analysis::{CountedRows, DecisionCounts, Drift};
 use crate::base::error::Exit;
-use crate::base::numbers::{percent_of, seconds, time};
+use crate::base::numbers::{seconds, time};
 use crate::base::text::display;
 use crate::row::RowNumber;
-use crate::verdict::{Reason, Thresholds};
+use crate::verdict::Reason;
 
-/// The version of both objects. Within one, keys are only added.
+/// The version of the object. Within one, keys are only added.
 const VERSION: u8 = 1;
 
 /// The rows of a scored file, and those that have no score or cannot be read.
@@ -54,7 +50,7 @@ impl ScoredRows {
     }
 
     /// `ragged 2, not_json 1; rows 5, 9, 12`; `None` if all rows can be read.
-    fn why_unreadable(&self) -> Option<String> {
+    pub(super) fn why_unreadable(&self) -> Option<String> {
         let why = parts(&self.unreadable.reasons)?;
         Some(format!("{why}; {}", named(&self.unreadable.named)?))
     }
@@ -155,119 +151,5 @@ impl DecideSummary {
         let output = self.output.as_deref();
         lines.extend(output.map(|path| format!("wrote {}", display(path))));
         format!("rescore: {}", lines.join("\n         "))
-    }
-}
-
-/// What other thresholds would do to the rows of a file.
-#[derive(Debug, Serialize)]
-#[serde(tag = "type", rename = "what_if")]
-pub(crate) struct WhatIfView<'a> {
-    version: u8,
-    #[serde(flatten)]
-    rows: &'a ScoredRows,
-    scores: u64,
-    today: ThresholdPair<'a>,
-    pairs: Vec<ThresholdPair<'a>>,
-    #[serde(skip)]
-    what_if: &'a WhatIf,
-    /// Today's thresholds as they were given.
-    #[serde(skip)]
-    given: &'a Thresholds,
-    /// The file's name for people.
-    #[serde(skip)]
-    file: String,
-}
-
-/// A threshold, and how many of the scored rows it alone would approve and block: `2`, `149 (74.5%)`, `51 (25.5%)`.
-pub(crate) struct ThresholdRow {
-    /// The threshold.
-    pub(crate) threshold: String,
-    /// Approved with it as `--approve-max`.
-    pub(crate) approved: String,
-    /// Blocked with it as `--review-max`.
-    pub(crate) blocked: String,
-    /// Which of today's thresholds it is.
-    pub(crate) today: Option<&'static str>,
-}
-
-/// What each threshold would do.
-pub(crate) fn threshold_rows(what_if: &WhatIf) -> impl Iterator<Item = ThresholdRow> {
-    let all = what_if.scores();
-    what_if.steps().map(move |step| ThresholdRow {
-        threshold: step.threshold.to_string(),
-        approved: with_share(step.up_to, all),
-        blocked: with_share(step.above, all),
-        today: match (step.is_approve_max, step.is_review_max) {
-            (true, true) => Some("both today"),
-            (true, false) => Some("--approve-max today"),
-            (false, true) => Some("--review-max today"),
-            (false, false) => None,
-        },
-    })
-}
-
-/// `149 (74.5%)`.
-fn with_share(rows: u64, all: u64) -> String {
-    format!("{} ({})", count(rows), percent_of(rows, all))
-}
-
-impl<'a> WhatIfView<'a> {
-    /// The counts of this file, with today's thresholds marked.
-    pub(crate) fn new(
-        what_if: &'a WhatIf,
-        rows: &'a ScoredRows,
-        given: &'a Thresholds,
-        file: String,
-    ) -> Self {
-        let pairs: Vec<_> = what_if.pairs().collect();
-        let today = pairs.iter().find(|pair| pair.today).copied();
-        Self {
-            version: VERSION,
-            rows,
-            scores: what_if.scores(),
-            today: today.unwrap_or_default(),
-            pairs,
-            what_if,
-            given,
-            file,
-        }
-    }
-
-    /// The tables for people, without a line end behind the last line.
-    pub(crate) fn text(&self) -> String {
-        let (rows, scores) = (counted(self.rows.rows, "row"), count(self.scores));
-        let mut lines = vec![format!("{}: {rows}, {scores} with a score", self.file)];
-        let (why, number) = (self.rows.why_unreadable(), count(self.rows.unreadable()));
-        lines.extend(why.map(|why| format!("unreadable {number}, not counted: {why}")));
-        let (approve, review) = (self.given.approve_max(), self.given.review_max());
-        let now = self.today.outcomes;
-        lines.push(format!(
-            "today, with --approve-max {approve} and --review-max {review}:\n  approve {}, review {}, block {}",
-            with_share(now.approve, self.scores),
-            with_share(now.review, self.scores),
-            with_share(now.block, self.scores)
-        ));
-        if self.scores > 0 {
-            let line = |threshold: &str, approved: &str, blocked: &str| {
-                format!("{threshold:>9}   {approved:>18}   {blocked:>18}")
-            };
-            lines.push(String::new());
-            lines.push(line("threshold", "as --approve-max", "as --review-max"));
-            lines.push(line("", "would approve", "would block"));
-            lines.extend(threshold_rows(self.what_if).map(|row| {
-                let today = row.today.map(|today| format!("  < {today}"));
-                line(&row.threshold, &row.approved, &row.blocked) + &today.unwrap_or_default()
-            }));
-            lines.push(
-                "what neither threshold takes is left for review; `--json` has every pair"
-                    .to_owned(),
-            );
-        }
-        lines.join("\n")
-    }
-
-    /// Every pair of thresholds for programs, on one line.
-    pub(crate) fn json(&self) -> String {
-        one_line(self)
     }
 }

@@ -8,11 +8,13 @@ mod messages;
 mod metrics;
 mod numbers;
 mod progress;
+mod sample;
 mod snapshot;
 mod summary;
 mod summary_text;
+mod what_if;
 
-pub(crate) use decide::{DecideSummary, ScoredRows, WhatIfView, threshold_rows};
+pub(crate) use decide::{DecideSummary, ScoredRows};
 pub(crate) use messages::{
     EventLog, LogLine, end_log, log_line, speak_json, start_log, tell, tell_error, tell_usage,
     warn, warn_of,
@@ -23,9 +25,11 @@ pub(crate) use numbers::{
     whole_seconds,
 };
 pub(crate) use progress::{ProgressThread, Style};
+pub(crate) use sample::sample_lines;
 pub(crate) use snapshot::ProgressSettings;
 pub(crate) use summary::{
     DecisionRule, Expected, FileState, FileSummary, LedgerLeft, ReportedRun, RunIdentity,
     RunSummary, SizedFile, ended_by, only_of_others, refuse_other_content,
 };
 pub(crate) use summary_text::{facts, headline};
+pub(crate) use what_if::{ONLY_LET_IN, WhatIfView, interval, outcome_lines, today};

@@ -3,7 +3,6 @@
 //!
 //! The reference documents every key. An unknown value is null, never absent.
 
-use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -15,6 +14,8 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::numbers::{one_line, path, some_path, utc_seconds};
+use super::sample::sample_size;
+use crate::analysis::SampleSize;
 use crate::base::error::{Error, Exit};
 use crate::base::meter::FileHashes;
 use crate::base::money::{Money, Tariff};
@@ -228,18 +229,40 @@ pub(crate) struct ReportedRun {
     pub(crate) levels: Option<IgnoredAny>,
     /// The rows that the run took, if not all.
     pub(crate) part: Option<Selection>,
-    /// The version of the program that ran.
-    pub(crate) rescore_version: Option<String>,
-    /// The hashes of its files.
-    pub(crate) blake3: Option<FileHashes>,
-    /// The options that were given to it.
-    pub(crate) options: Option<BTreeMap<String, Value>>,
+    /// When it started, in UTC.
+    pub(crate) start_time: Option<String>,
+    /// When it ended.
+    pub(crate) end_time: Option<String>,
+    /// Which column is which field, in words.
+    pub(crate) mapping: Option<String>,
     /// What was counted.
     #[serde(flatten)]
     pub(crate) counts: Counts,
 }
 
 impl ReportedRun {
+    /// The size of the sample that it took, if it took one.
+    pub(crate) fn sample(&self) -> Option<SampleSize> {
+        sample_size(self.part, &self.counts)
+    }
+
+    /// What a call cost, if that is known.
+    pub(crate) fn tariff(&self) -> Option<&Tariff> {
+        Some(&self.counts.cost.as_ref()?.tariff)
+    }
+
+    /// When its answers came: `from 2026-11-22 18:20 to 18:25 UTC`.
+    pub(crate) fn answered(&self) -> Option<String> {
+        let (start, end) = (self.start_time.as_deref()?, self.end_time.as_deref()?);
+        let (from, at) = start.get(..16)?.split_once('T')?;
+        let (to, until) = end.get(..16)?.split_once('T')?;
+        Some(match (from == to, at == until) {
+            (true, true) => format!("on {from} at {at} UTC"),
+            (true, false) => format!("on {from} from {at} to {until} UTC"),
+            _ => format!("from {from} {at} to {to} {until} UTC"),
+        })
+    }
+
     /// Reads a summary.
     ///
     /// # Errors

@@ -7,6 +7,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use super::numbers::{answers, count, counted, day, named, parts, per_time, rate, verdicts};
 use super::progress::MIXED_UP;
+use super::sample::{sample_lines, sample_size};
 use super::snapshot::{REFUSED_AT_ANY, limit, limit_in_flight};
 use super::summary::{FileState, FileSummary, LedgerLeft, RunSummary, SizedFile};
 use crate::analysis::{CountedRows, Drift};
@@ -107,6 +108,10 @@ impl RunSummary<'_> {
             ));
         }
         lines.extend(verdicts(&counts.decisions, 0, 0));
+        let tariff = counts.cost.as_ref().map(|cost| &cost.tariff);
+        let sample = sample_size(self.part, counts);
+        let sample = sample.map(|size| sample_lines(&size, &counts.decisions, tariff));
+        lines.extend(sample.into_iter().flatten());
         let undecided = count(counts.undecided.rows);
         let why = self.undecided();
         lines.extend(why.map(|why| format!("undecided {undecided}: {why}")));

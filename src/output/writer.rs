@@ -2,7 +2,7 @@
 
 use super::encoder::{CHANGE_COLUMNS, DecisionChange, REJECT_COLUMNS, RowEncoder};
 use super::file::{RowFiles, WriteError};
-use crate::analysis::{Drift, PastVerdict, RowTally};
+use crate::analysis::{Drift, PastVerdict, RowTally, UserOutcome};
 use crate::base::error::Result;
 use crate::layout::Layout;
 use crate::row::{RawRow, RowNumber};
@@ -106,7 +106,7 @@ impl Writer {
                     Verdict::Failed(_) => (None, None),
                     Verdict::Scored(answer, decision) => (Some(&answer.score), *decision),
                 };
-                tally.count(score, decision, past.as_ref());
+                tally.count(score, decision, past.as_ref(), UserOutcome::Unknown);
             }
         }
         // Written right away: these rows are paid for, and the buffers of a killed program are lost.

@@ -8,8 +8,7 @@
 use maud::{Markup, html};
 
 use crate::analysis::{Bars, DecisionCounts};
-use crate::base::numbers::percent_of;
-use crate::observe::{count, counted};
+use crate::observe::counted;
 use crate::verdict::Decision;
 
 /// A score with three decimals at most, and without zeros at its end.
@@ -129,16 +128,6 @@ pub(super) fn shares(counts: &DecisionCounts, height: u32) -> Markup {
     }
 }
 
-/// Cells of a table for each decision: the share, and the number below it.
-pub(super) fn share_cells(counts: &DecisionCounts, has_none: bool) -> Markup {
-    let rows = counts.rows();
-    html! {
-        @for (decision, _) in stack(has_none) {
-            td { (percent_of(counts.of(decision), rows)) small { (count(counts.of(decision))) } }
-        }
-    }
-}
-
 /// The share of the height above the bars, for the thresholds' names.
 const ABOVE: f64 = 0.18;
 /// The height of the tallest bar. The rest is for the numbers of the axis.
@@ -176,6 +165,50 @@ pub(super) fn histogram(label: &str, bars: &Bars, lines: &[(f64, String)]) -> Ma
                 // At the ends, text must not hang over.
                 @let anchor = if x < 0.03 { "start" } else if x > 0.97 { "end" } else { "middle" };
                 text.tick x=(percent(x)) y=(bottom) dy="1.35em" text-anchor=(anchor) { (score(tick)) }
+            }
+        }
+    }
+}
+
+/// A point of a curve, in shares from 0 to 1.
+#[derive(Clone, Copy)]
+pub(super) struct CurvePoint {
+    pub(super) reviewed: f64,
+    pub(super) caught: f64,
+}
+
+/// What share of the bad rows is caught, by the share of rows that are reviewed; `label` says so in words, and marked points
+/// have theirs.
+pub(super) fn curve(label: &str, line: &[CurvePoint], marks: &[(CurvePoint, String)]) -> Markup {
+    let points = || line.iter().chain(marks.iter().map(|(point, _)| point));
+    let widest = points().map(|point| point.reviewed).fold(0.01, f64::max);
+    let bottom = ABOVE + TALLEST;
+    let x = |point: &CurvePoint| point.reviewed / widest;
+    let y = |point: &CurvePoint| percent(bottom - TALLEST * point.caught);
+    html! {
+        svg.chart.curve width="100%" role="img" aria-label=(label) {
+            @for quarter in 1..=4_u32 {
+                @let caught = f64::from(quarter) / 4.0;
+                @let y = percent(bottom - TALLEST * caught);
+                line.grid x1="0" x2="100%" y1=(y) y2=(y) {}
+                text.tick x="100%" y=(y) dy="-4" text-anchor="end" { (score(caught * 100.0)) "%" }
+            }
+            @for pair in line.windows(2) {
+                @if let [from, to] = pair {
+                    line.caught x1=(percent(x(from))) y1=(y(from)) x2=(percent(x(to))) y2=(y(to)) {}
+                }
+            }
+            line.axis x1="0" x2="100%" y1=(percent(bottom)) y2=(percent(bottom)) {}
+            @for tick in ticks(0.0, widest * 100.0, 7) {
+                @let x = tick / 100.0 / widest;
+                @let anchor = if x < 0.03 { "start" } else if x > 0.97 { "end" } else { "middle" };
+                text.tick x=(percent(x)) y=(percent(bottom)) dy="1.35em" text-anchor=(anchor) { (score(tick)) "%" }
+            }
+            @for (place, (point, words)) in marks.iter().enumerate() {
+                @let is_right = x(point) > 0.55;
+                circle.here cx=(percent(x(point))) cy=(y(point)) r="5" {}
+                text.mark x=(percent(x(point))) y=(y(point)) dx=(if is_right { "-8" } else { "8" }) dy=(if place % 2 == 0 { "18" } else { "-8" })
+                    text-anchor=(if is_right { "end" } else { "start" }) { (words) }
             }
         }
     }
@@ -224,7 +257,7 @@ fn steps(most: u64) -> impl Iterator<Item = (u64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::RowTally;
+    use crate::analysis::{RowTally, UserOutcome};
     use crate::verdict::Score;
 
     #[test]
@@ -246,7 +279,7 @@ mod tests {
         let mut tally = RowTally::new(None);
         let mut count = |digits, decision| {
             let score = Score::from_json_number(digits).ok();
-            tally.count(score.as_ref(), Some(decision), None);
+            tally.count(score.as_ref(), Some(decision), None, UserOutcome::Unknown);
         };
         for _ in 0..1_000 {
             count("0.5", Decision::Approve);

@@ -1,7 +1,7 @@
 //! A report for the tests: rows with all kinds of verdicts, and a value that would break out of the page.
 
-use super::sections::{Comparison, PageContent};
-use crate::analysis::{GroupTally, PairingCounts, PastVerdict, RowTally};
+use super::sections::{Comparison, PageContent, ShownThresholds};
+use crate::analysis::{GroupTally, PairingCounts, PastVerdict, RowTally, UserOutcome};
 use crate::observe::ReportedRun;
 use crate::verdict::{Score, Thresholds};
 
@@ -10,7 +10,7 @@ pub(super) const HOSTILE: &str = "<script>alert(1)</script>&\"'\u{202e}\u{1b}[2J
 
 /// The summary of a run, with everything that a report shows.
 const SUMMARY: &str = r#"{"type":"summary","version":1,"exit_code":1,"stopped":null,"sandbox":true,
-"endpoint":"http://127.0.0.1:1","elapsed_seconds":65.25,"rows_per_second":15.3,
+"start_time":"2026-11-22T14:58:30Z","end_time":"2026-11-22T14:59:35Z","endpoint":"http://127.0.0.1:1","elapsed_seconds":65.25,"rows_per_second":15.3,
 "rows":{"read":1000,"resolved":1000,"written":1000,"left":0},"known":7,"duplicates":3,
 "decisions":{"approve":499,"review":248,"block":248},"drift":null,
 "failed":{"rows":5,"reasons":{"invalid_ip":4,"refused":1}},
@@ -36,7 +36,13 @@ pub(super) fn everything() -> PageContent {
             decision: thresholds.decide(&score),
             score: Some(score),
         });
-        tally.count(score.as_ref(), decision, past.as_ref());
+        let outcome = match row % 50 {
+            _ if row % 4 == 0 => UserOutcome::Unknown,
+            _ if hundredths > 400 => UserOutcome::Bad,
+            1 => UserOutcome::Bad,
+            _ => UserOutcome::Good,
+        };
+        tally.count(score.as_ref(), decision, past.as_ref(), outcome);
         let country = match row {
             3 => HOSTILE,
             row if row % 5 == 1 => "US",
@@ -48,7 +54,6 @@ pub(super) fn everything() -> PageContent {
     }
     PageContent {
         file: "scored.csv".to_owned(),
-        hash: Some("ab".repeat(32)),
         made: "22 November 2026, 16:05 (UTC+01:00)".to_owned(),
         sandbox: true,
         tally,
@@ -65,5 +70,11 @@ pub(super) fn everything() -> PageContent {
         groups: vec![("country".to_owned(), groups.top(3))],
         run: ReportedRun::parse(SUMMARY).ok(),
         redecided: false,
+        thresholds: ShownThresholds {
+            outcome: Some("fraud".to_owned()),
+            catch: Some(90.0),
+            candidate: None,
+            are_read: false,
+        },
     }
 }

@@ -12,4 +12,4 @@ mod sections;
 mod example;
 
 pub(crate) use page::page;
-pub(crate) use sections::{Comparison, PageContent};
+pub(crate) use sections::{Comparison, PageContent, ShownThresholds};

@@ -1,11 +1,11 @@
 //! The whole page: its head, its sections, and what no section says.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use serde_json::Value;
 
 use super::chart::patterns;
 use super::sections::{PageContent, sections};
 use crate::base::text::printable;
+use crate::observe::{ReportedRun, counted};
 
 /// Nothing may be loaded, sent or run: the styles in the file are all that there is.
 const POLICY: &str =
@@ -41,7 +41,6 @@ pub(crate) fn page(report: &PageContent) -> String {
                     "Made by rescore " (env!("CARGO_PKG_VERSION")) " on " (report.made) ". "
                     "This file loads nothing and sends nothing."
                     @if !report.groups.is_empty() { " The only user data in it are the values of the columns by which decisions are shown." }
-                    ul { @for fact in provenance(report) { li { (printable(&fact)) } } }
                 }
             }
         }
@@ -50,70 +49,41 @@ pub(crate) fn page(report: &PageContent) -> String {
 }
 
 fn header(report: &PageContent, file: &str) -> Markup {
+    let run = report.run.as_ref();
     html! {
         header {
             @if report.sandbox {
                 p.sandbox role="note" { b { "A rehearsal." } " The built-in stand-in made up all scores: nothing here is about real users." }
             }
             h1 { "Risk verdicts for " span.file { (file) } }
-            @if let Some(part) = report.run.as_ref().and_then(|run| run.part?.words()) {
-                p.part role="note" { b { "A part." } " The run took only " (part) " of its input: nothing here is about the others." }
+            @if let Some(part) = run.and_then(|run| run.part?.words()) {
+                p.part role="note" {
+                    b { "A part." } " The run took only " (part) " of its input"
+                    @if run.and_then(ReportedRun::sample).is_none() { ": nothing here is about the others" }
+                    "."
+                }
             }
             p.meta {
-                span { (report.made) }
-                span { "rescore " (env!("CARGO_PKG_VERSION")) }
-                @match &report.tally.thresholds {
+                @match run.and_then(ReportedRun::answered) {
+                    Some(answered) => { span { "answered " (printable(&answered)) } }
+                    None => { span { "page made " (report.made) } }
+                }
+                @if let Some(known @ 1..) = run.map(|run| run.counts.known) { span { (counted(known, "row")) " answered before" } }
+                @match &report.tally.what_if {
                     // Others, which the file does not name, have decided.
-                    Some(_) if report.tally.decided_otherwise > 0 => {}
-                    Some(today) => {
-                        span { "approve up to " (today.approve_max()) ", review up to " (today.review_max()) ", block above" }
+                    Some(what_if) if what_if.decided_otherwise() > 0 => {}
+                    Some(what_if) => {
+                        @let today = what_if.today();
+                        span {
+                            "approve up to " (today.approve_max()) ", review up to " (today.review_max()) ", block above"
+                            @if report.thresholds.are_read { " (read from the rows)" }
+                        }
                     }
                     None => { span { "decided by level" } }
                 }
             }
         }
     }
-}
-
-/// What exactly the page is about: hashes of files, and the program and the options of the run.
-fn provenance(report: &PageContent) -> Vec<String> {
-    let run = report.run.as_ref();
-    let hashes = run.and_then(|run| run.blake3.clone()).unwrap_or_default();
-    let hashes = [
-        (report.file.as_str(), &report.hash),
-        ("the run's input", &hashes.input),
-        ("its output", &hashes.output),
-        ("its rejects", &hashes.rejects),
-        ("its changes", &hashes.changes),
-    ];
-    let hashes = hashes
-        .into_iter()
-        .filter_map(|(of, hash)| Some(format!("BLAKE3 of {of}: {}", hash.as_ref()?)));
-    let options = run
-        .and_then(|run| run.options.as_ref())
-        .into_iter()
-        .flatten();
-    let options = options.flat_map(|(name, value)| {
-        let values = match value {
-            Value::Array(all) => all.iter().collect(),
-            one => vec![one],
-        };
-        values.into_iter().map(move |value| match value.as_str() {
-            // Without its directory, which has no place in a page that is passed on.
-            Some(path) if path.starts_with('/') => {
-                format!(
-                    " --{name} …/{}",
-                    path.rsplit('/').next().unwrap_or_default()
-                )
-            }
-            Some(text) => format!(" --{name} {text}"),
-            None => format!(" --{name}"),
-        })
-    });
-    let version = run.and_then(|run| run.rescore_version.as_ref());
-    let program =
-        version.map(|version| format!("Run by rescore {version}{}", options.collect::<String>()));
-    hashes.chain(program).collect()
 }
 
 #[cfg(test)]
@@ -172,15 +142,15 @@ mod tests {
     }
 
     #[test]
-    fn the_foot_says_what_exactly_ran_and_names_no_directory() {
+    fn the_page_has_no_hash_and_no_command_line() {
         let page = page(&example::everything());
-        let foot = page.rsplit("<footer>").next().unwrap_or_default();
-        let hash = format!("<li>BLAKE3 of scored.csv: {}</li>", "ab".repeat(32));
-        let run =
-            "<li>Run by rescore 0.0.9 --map ip=&lt;b&gt; --output …/scored.csv --rate 5/s</li>";
-        for fact in [&hash, "<li>BLAKE3 of the run's input: cd</li>", run] {
-            assert!(foot.contains(fact), "{fact} {foot}");
+        for gone in ["BLAKE3", "--map", "--rate", "/home/jo", "invalid_ip</th>"] {
+            assert!(!page.contains(gone), "{gone}");
         }
+        assert!(
+            page.contains("answered on 2026-11-22 from 14:58 to 14:59 UTC"),
+            "{page}"
+        );
     }
 
     #[test]
@@ -188,11 +158,16 @@ mod tests {
         let page = page(&example::everything());
         let plain = |id| section(&page, id);
         let verdicts = plain("verdicts");
-        assert!(verdicts.contains("Of 1,000 rows, "), "{verdicts}");
+        assert!(
+            verdicts.contains("Of 995 rows with a verdict, "),
+            "{verdicts}"
+        );
         assert!(verdicts.contains("5 rows have no verdict."), "{verdicts}");
         let rejects = plain("rejects");
         assert!(
-            rejects.contains("<th scope=\"row\">invalid_ip</th><td>4</td><td>0.4%</td>"),
+            rejects.contains(
+                "The IP address is not valid<small>invalid_ip</small></th><td>4</td><td>0.4%</td>"
+            ),
             "{rejects}"
         );
         let run = plain("run");

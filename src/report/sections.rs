@@ -3,27 +3,32 @@
 //! Values of a column that the user named are the only ones of rows that get into a page: they are escaped, cut, and shown
 //! with their counts, so that a share of three rows is not taken for a trend.
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use maud::{Markup, html};
 
-use super::chart::{has, histogram, legend, score, section, share_cells, shares, stack, swatch};
-use crate::analysis::{
-    Bars, DecisionCounts, Drift, DriftTally, PairingCounts, RowTally, TopValues, WhatIf,
+use super::chart::{
+    CurvePoint, curve, has, histogram, legend, part, score, section, shares, stack, swatch,
 };
-use crate::base::numbers::{Decimal, percent_of};
+use crate::analysis::{
+    Bars, DecisionCounts, Drift, DriftTally, PairingCounts, RowTally, SampleSize, ThresholdPair,
+    TopValues, WhatIf, compare, rounded,
+};
+use crate::base::numbers::{Decimal, percent_of, time};
 use crate::base::text::{column, printable};
-use crate::observe::{ReportedRun, count, counted, facts, headline, threshold_rows};
-use crate::verdict::Decision;
+use crate::observe::{
+    ONLY_LET_IN, ReportedRun, count, counted, facts, headline, interval, outcome_lines,
+    sample_lines, today,
+};
+use crate::verdict::{Decision, Reason, Thresholds};
 
 /// Everything that is on a page.
 #[derive(Debug)]
 pub(crate) struct PageContent {
     /// The name of the file that it is about.
     pub(crate) file: String,
-    /// The hash of that file, if it was read.
-    pub(crate) hash: Option<String>,
     /// When the page was made, in local time.
     pub(crate) made: String,
     /// The stand-in made the scores up.
@@ -38,6 +43,21 @@ pub(crate) struct PageContent {
     pub(crate) run: Option<ReportedRun>,
     /// The decisions are not those that the run made.
     pub(crate) redecided: bool,
+    /// What it shows of thresholds, besides what they would decide.
+    pub(crate) thresholds: ShownThresholds,
+}
+
+/// What a page shows of thresholds, besides what they would decide.
+#[derive(Debug, Default)]
+pub(crate) struct ShownThresholds {
+    /// The column of the outcomes, if they are known.
+    pub(crate) outcome: Option<String>,
+    /// The share of the bad rows that is to be caught, in percent.
+    pub(crate) catch: Option<f64>,
+    /// Thresholds whose decisions are compared with those of the rows.
+    pub(crate) candidate: Option<Thresholds>,
+    /// Those of today were read from the rows.
+    pub(crate) are_read: bool,
 }
 
 /// What verdicts are compared with.
@@ -66,7 +86,7 @@ pub(super) fn sections(report: &PageContent) -> Markup {
     let first = [
         Some(verdicts(report)),
         scores(tally),
-        what_if.and_then(thresholds),
+        what_if.and_then(|what_if| thresholds(report, what_if)),
         rejects(tally, run),
         drift,
     ];
@@ -84,14 +104,28 @@ pub(super) fn sections(report: &PageContent) -> Markup {
     }
 }
 
-/// What a reader sees first: the verdicts in one sentence and three numbers.
+/// How long a review takes, to make hours of their number. Whoever knows better can multiply.
+const REVIEW: Duration = Duration::from_secs(5 * 60);
+
+/// What a reader sees first: the verdicts in one sentence and three numbers, what they cost, and how much work they make.
 fn verdicts(report: &PageContent) -> Section {
-    let tally = &report.tally;
-    let all = tally.rows();
+    let (tally, run) = (&report.tally, report.run.as_ref());
+    let all = tally.decisions.decided();
     let tile = |decision, class, done: &str| {
         let number = tally.decisions.of(Some(decision));
         html! { div { dt { (swatch(class)) (done) } dd { b { (count(number)) } span { (percent_of(number, all)) } } } }
     };
+    let reviews = tally.decisions.review;
+    let load = REVIEW.saturating_mul(u32::try_from(reviews).unwrap_or(u32::MAX));
+    let cost = run.and_then(|run| run.counts.cost.as_ref());
+    let costs = if report.sandbox {
+        "would have cost"
+    } else {
+        "cost"
+    };
+    let tariff = run.and_then(ReportedRun::tariff);
+    let sample = run.and_then(ReportedRun::sample);
+    let sample = sample.map(|size| sample_lines(&size, &tally.decisions, tariff));
     let content = html! {
         p.headline { (sentence(tally)) }
         @if all > 0 {
@@ -101,6 +135,17 @@ fn verdicts(report: &PageContent) -> Section {
                 (tile(Decision::Block, "block", "blocked"))
             }
             (shares(&tally.decisions, 18))
+            p.load {
+                (counted(reviews, "review")) @if reviews > 0 { " take about " (time(load)) ", at 5 minutes each" } "."
+                @if let Some(cost) = cost {
+                    " The answers " (costs) " " (cost.tariff.display(cost.verdicts))
+                    @if cost.unpriced > 0 { ", without " (counted(cost.unpriced, "answer")) " of unknown price" }
+                    "."
+                }
+            }
+        }
+        @if let Some(sample) = sample {
+            p.part role="note" { @for line in sample { span.line { (line) } } }
         }
         @if report.redecided {
             p.note { "The decisions in the file are not those of the run: they were made again since." }
@@ -114,20 +159,24 @@ fn verdicts(report: &PageContent) -> Section {
 
 /// The verdicts in one sentence.
 fn sentence(tally: &RowTally) -> String {
-    let all = tally.rows();
-    if all == 0 {
-        return "The file has no rows.".to_owned();
-    }
+    let all = tally.decisions.decided();
+    let without = tally.without_verdict();
+    let without = format!("{} {} no verdict", counted(without, "row"), has(without));
     let [approve, review, block] =
         Decision::ALL.map(|decision| percent_of(tally.decisions.of(Some(decision)), all));
-    let rest = match tally.without_verdict() {
-        0 => "every row has a verdict".to_owned(),
-        without => format!("{} {} no verdict", counted(without, "row"), has(without)),
-    };
-    let all = counted(all, "row");
-    format!(
-        "Of {all}, {approve} are approved, {review} need a review and {block} are blocked; {rest}."
-    )
+    match (tally.rows(), tally.without_verdict()) {
+        (0, _) => "The file has no rows.".to_owned(),
+        _ if all == 0 => format!("No row is decided; {without}."),
+        (rows, nothing) => {
+            let (of, rest) = match nothing {
+                0 => (counted(rows, "row"), "every row has a verdict".to_owned()),
+                _ => (format!("{} with a verdict", counted(all, "row")), without),
+            };
+            format!(
+                "Of {of}, {approve} are approved, {review} need a review and {block} are blocked; {rest}."
+            )
+        }
+    }
 }
 
 /// More bars could not be told apart on a phone.
@@ -142,7 +191,7 @@ fn scores(tally: &RowTally) -> Option<Section> {
         let place = at.text().parse().unwrap_or(0.0);
         (place, format!("{word} up to {at}"))
     };
-    let lines = tally.thresholds.as_ref().map(|today| {
+    let lines = tally.thresholds().map(|today| {
         vec![
             line("approve", today.approve_max()),
             line("review", today.review_max()),
@@ -160,7 +209,7 @@ fn scores(tally: &RowTally) -> Option<Section> {
         "Histogram of {} scores, with lines at the thresholds ({words}); the numbers are in the table below",
         count(tally.scored),
     );
-    let others = tally.decided_otherwise;
+    let others = tally.what_if.as_ref().map_or(0, WhatIf::decided_otherwise);
     let content = html! {
         p { "How many rows have which score. A higher score is a higher risk; each bar spans " (score(bars.width)) "." }
         (legend(has_none))
@@ -198,26 +247,145 @@ fn score_table(bars: &Bars, has_none: bool) -> Markup {
     }
 }
 
-/// What other thresholds would do: the table of `decide --what-if`.
-fn thresholds(what_if: &WhatIf) -> Option<Section> {
-    if what_if.scores() == 0 {
-        return None;
-    }
+/// What other thresholds would do: the tables of `decide --what-if`, what they would catch, and whom a pair would concern.
+fn thresholds(report: &PageContent, what_if: &WhatIf) -> Option<Section> {
+    let (shown, total) = (&report.thresholds, what_if.total());
+    let all = total.all.rows();
+    let in_use = what_if.pair(what_if.today()).filter(|_| all > 0)?;
+    let has_outcomes = shown.outcome.is_some();
+    let sample = report.run.as_ref().and_then(ReportedRun::sample);
+    let cell = |part, whole| threshold_cell(part, whole, sample.as_ref());
+    let catching = shown.catch.and_then(|percent| what_if.catching(percent));
+    let candidate = shown.candidate.as_ref().and_then(|pair| what_if.pair(pair));
+    let is_asked = has_outcomes || candidate.is_some();
     let content = html! {
-        p { "Rows with a score that each threshold would approve or block. What neither takes is left for review." }
-        table.numbers {
-            thead { tr { th scope="col" { "Threshold" } th scope="col" { "would approve" } th scope="col" { "would block" } } }
-            tbody {
-                @for row in threshold_rows(what_if) {
-                    tr.now[row.today.is_some()] {
-                        th scope="row" { (row.threshold) @if let Some(today) = row.today { small { (today) } } }
-                        td { (row.approved) } td { (row.blocked) }
+        div.columns[is_asked] {
+            div {
+                p { "Rows with a score that each threshold would approve or block. What neither takes is left for review." }
+                table.numbers.steps {
+                    thead { tr {
+                        th scope="col" { "Threshold" } th scope="col" { "would approve" } th scope="col" { "would block" }
+                        @if has_outcomes { th scope="col" { "bad above" } th scope="col" { "good above" } }
+                    } }
+                    tbody {
+                        @for step in what_if.steps() {
+                            @let today = today(&step);
+                            tr.now[today.is_some()] {
+                                th scope="row" { (step.threshold) @if let Some(today) = today { small { (today) } } }
+                                (cell(step.up_to.all.rows(), all)) (cell(step.above.all.rows(), all))
+                                @if has_outcomes { (cell(step.above.bad.rows(), total.bad.rows())) (cell(step.above.good.rows(), total.good.rows())) }
+                            }
+                        }
                     }
+                }
+            }
+            div {
+                @if let Some(column) = &shown.outcome { (outcomes(column, what_if, &in_use, catching.as_ref())) }
+                @if let Some(percent) = shown.catch {
+                    h3 { "To catch " (percent) "% of the bad rows" }
+                    @match &catching {
+                        Some(pair) => {
+                            p { "With the fewest reviews, and without blocking more rows than today: " (in_words(pair)) "." }
+                            (outcome_list(pair))
+                            (people(what_if, &in_use, pair))
+                        }
+                        None => { p { "No thresholds catch as many." } }
+                    }
+                }
+                @if let Some(pair) = &candidate {
+                    h3 { "If it were: " (in_words(pair)) }
+                    @if has_outcomes { (outcome_list(pair)) }
+                    (people(what_if, &in_use, pair))
                 }
             }
         }
     };
     Some(("what-if", "What other thresholds would do", content))
+}
+
+/// A number of rows with its share, of a sample with the interval of the share.
+fn threshold_cell(part: u64, whole: u64, sample: Option<&SampleSize>) -> Markup {
+    html! {
+        td {
+            (count(part)) small { (percent_of(part, whole)) }
+            @if let Some(sample) = sample { small { (interval(sample, part, whole)) } }
+        }
+    }
+}
+
+/// `approve up to 2, review up to 5`.
+fn in_words(pair: &ThresholdPair<'_>) -> String {
+    format!(
+        "approve up to {}, review up to {}",
+        pair.approve_max, pair.review_max
+    )
+}
+
+/// What the thresholds in use catch, and what others would, for the reviews that they make.
+fn outcomes(
+    column: &str,
+    what_if: &WhatIf,
+    in_use: &ThresholdPair<'_>,
+    catching: Option<&ThresholdPair<'_>>,
+) -> Markup {
+    let total = what_if.total();
+    let (all, bad, good) = (total.all.rows(), total.bad.rows(), total.good.rows());
+    let point = |pair: &ThresholdPair<'_>| CurvePoint {
+        reviewed: part(pair.all.review, all),
+        caught: part(pair.caught(), bad),
+    };
+    let line = what_if
+        .pairs()
+        .filter(|pair| pair.review_max == in_use.review_max);
+    let line: Vec<_> = line.map(|pair| point(&pair)).collect();
+    let mark = |pair: &ThresholdPair<'_>, word| {
+        (
+            point(pair),
+            format!("{word}: approve up to {}", pair.approve_max),
+        )
+    };
+    let others = catching.filter(|pair| !pair.is_today);
+    let marks: Vec<_> = others
+        .map(|pair| mark(pair, "to catch enough"))
+        .into_iter()
+        .chain([mark(in_use, "today")])
+        .collect();
+    html! {
+        h3 { "What is caught" }
+        p {
+            "By the column " i { (printable(column)) } ", " (counted(bad, "row")) " turned out to be bad and " (count(good))
+            " good; of " (count(all - bad - good)) " nothing is known. Today, with " (in_words(in_use)) ":"
+        }
+        (outcome_list(in_use))
+        p.note.plain { (ONLY_LET_IN) ": what was blocked before is not in these numbers." }
+        @if bad > 0 {
+            h4 { "Bad rows that are caught, by the share of rows to review" }
+            (curve("Share of the bad rows that are blocked or reviewed, by the share of all rows that are reviewed; the numbers are in the table", &line, &marks))
+        }
+    }
+}
+
+fn outcome_list(pair: &ThresholdPair<'_>) -> Markup {
+    html! { ul.plain { @for line in outcome_lines(pair) { li { (line) } } } }
+}
+
+/// Who would get another decision by these thresholds than the rows have.
+fn people(what_if: &WhatIf, in_use: &ThresholdPair<'_>, pair: &ThresholdPair<'_>) -> Markup {
+    let thresholds = Thresholds::new(pair.approve_max.clone(), pair.review_max.clone());
+    let drift = what_if.changes(&thresholds.unwrap_or_default());
+    let moved = drift.rows().flat_map(|(before, cells)| {
+        let cells = Decision::ALL.into_iter().zip(cells);
+        let moved = cells.filter(move |(now, rows)| *now != before && *rows > 0);
+        moved.map(move |(now, rows)| (before, now, rows))
+    });
+    html! {
+        p {
+            (count(drift.changed)) " of " (counted(drift.compared, "user")) " would get another decision"
+            @if drift.changed > 0 { "; " (counted(pair.all.review, "review")) " in place of " (count(in_use.all.review)) }
+            "."
+        }
+        ul.plain { @for (before, now, rows) in moved { li { b { (count(rows)) } " from " (before.word()) " to " (now.word()) } } }
+    }
 }
 
 /// Rows without a verdict, by reason.
@@ -236,7 +404,7 @@ fn rejects(tally: &RowTally, run: Option<&ReportedRun>) -> Option<Section> {
                 thead { tr { th scope="col" { "Reason" } th scope="col" { "Rows" } th scope="col" { "Of all" } } }
                 tbody {
                     @for (reason, number) in reasons {
-                        tr { th scope="row" { (reason) } td { (count(*number)) } td { (percent_of(*number, all)) } }
+                        tr { th scope="row" { (reason_words(*reason)) small { (reason) } } td { (count(*number)) } td { (percent_of(*number, all)) } }
                     }
                 }
             }
@@ -245,6 +413,12 @@ fn rejects(tally: &RowTally, run: Option<&ReportedRun>) -> Option<Section> {
         }
     };
     Some(("rejects", "Rows without a verdict", content))
+}
+
+/// A reason in words, without the marks of its documentation.
+fn reason_words(reason: Reason) -> String {
+    let words = reason.sentence().trim().trim_end_matches('.');
+    words.replace('`', "")
 }
 
 /// What has changed since an earlier run: decisions and scores.
@@ -257,6 +431,7 @@ fn drift(comparison: &Comparison, tally: &DriftTally) -> Section {
         Comparison::File { name, .. } => name,
     };
     let same = tally.scores - tally.rose - tally.fell;
+    let mean = |sum: f64| format!("{:.2}", sum / tally.scores as f64);
     let content = html! {
         p.lead {
             @if compared == 0 {
@@ -275,6 +450,10 @@ fn drift(comparison: &Comparison, tally: &DriftTally) -> Section {
                         p {
                             "Of " (count(tally.scores)) " scores, " (count(tally.rose)) " rose (riskier), " (count(tally.fell)) " fell, and "
                             (count(same)) " (" (percent_of(same, tally.scores)) ") stayed."
+                        }
+                        p {
+                            "The average score was " (mean(tally.sums.0)) " and is " (mean(tally.sums.1)) " now. "
+                            (counted(tally.far, "score")) " (" (percent_of(tally.far, tally.scores)) ") moved by more than 1."
                         }
                     }
                 }
@@ -321,27 +500,26 @@ const FEW: u64 = 30;
 
 /// Decisions by the values of a column.
 fn decisions_by(name: &str, values: &TopValues, tally: &RowTally) -> Markup {
-    let has_none = tally.decisions.of(None) > 0;
+    let all = &tally.decisions;
+    let has_none = all.of(None) > 0;
     let line = |name: Markup, counts: &DecisionCounts| {
         html! {
             tr.few[counts.rows() < FEW] {
                 th scope="row" { (name) (shares(counts, 8)) }
                 td { b { (count(counts.rows())) } }
-                (share_cells(counts, has_none))
+                @for decision in Decision::ALL { (group_cell(counts, all, decision)) }
+                @if has_none { td { (count(counts.of(None))) } }
             }
         }
     };
     let any_few = values.top.iter().any(|(_, counts)| counts.rows() < FEW);
     html! {
-        @if values.other_values.is_none() {
-            p.note { "The column has more than 10,000 different values: the first ones in the file are told apart, and all later ones count as other values." }
-        }
         (legend(has_none))
         div.scroll tabindex="0" {
             table.groups {
                 thead {
                     tr {
-                        th scope="col" { (column(name)) } th scope="col" { "Rows" }
+                        th scope="col" { (column(name)) } th scope="col" { "rows" }
                         @for (_, class) in stack(has_none) { th scope="col" { (class) } }
                     }
                 }
@@ -351,7 +529,30 @@ fn decisions_by(name: &str, values: &TopValues, tally: &RowTally) -> Markup {
                 }
             }
         }
+        @if values.top.len() > 1 {
+            p.note { "A marked share differs from that of all other rows by more than chance; (+12) is 12 rows more than their share would give." }
+        }
         @if any_few { p.note { "Shares of fewer than " (counted(FEW, "row")) " are pale: a few rows more or less would change them a lot." } }
+    }
+}
+
+/// The share of a decision in a group, and the number of rows; marked if it differs from all others' beyond chance, with by how
+/// many rows.
+fn group_cell(counts: &DecisionCounts, all: &DecisionCounts, decision: Decision) -> Markup {
+    let of = |counts: &DecisionCounts| (counts.of(Some(decision)), counts.decided());
+    let ((number, rows), (all_numbers, all_rows)) = (of(counts), of(all));
+    let others = (all_numbers - number, all_rows - rows);
+    let excess = number as f64 - rows as f64 * part(others.0, others.1);
+    let sign = match compare((number, rows), others) {
+        Ordering::Equal => None,
+        Ordering::Greater => Some("+"),
+        Ordering::Less => Some("\u{2212}"),
+    };
+    html! {
+        td.differs[sign.is_some()] {
+            (percent_of(number, rows))
+            small { (count(number)) @if let Some(sign) = sign { " (" (sign) (count(rounded(excess.abs()))) ")" } }
+        }
     }
 }
 
@@ -365,14 +566,8 @@ fn value(value: &[u8]) -> Markup {
 }
 
 /// The label of the last line.
-fn other(values: Option<usize>) -> Markup {
-    html! { i {
-        @match values {
-            Some(1) => { "1 other value" }
-            Some(values) => { (count(values as u64)) " other values" }
-            None => { "other values" }
-        }
-    } }
+fn other(values: usize) -> Markup {
+    html! { i { (counted(values as u64, "other value")) } }
 }
 
 /// How the run went that wrote the file.

@@ -22,7 +22,7 @@ use crate::observe::{
     warn_of,
 };
 use crate::output::{Document, DurableFile, Written, partial_of};
-use crate::report::{Comparison, PageContent, page};
+use crate::report::{Comparison, PageContent, ShownThresholds, page};
 use crate::selection::Selection;
 use crate::telemetry::counts::{Counts, Events, RowCounts};
 use crate::telemetry::event::{CancelReason, InputEnd};
@@ -151,7 +151,6 @@ fn write_report(
         .map_err(|why| Error::internal(format!("cannot read the summary back: {why}")))?;
     let content = PageContent {
         file: name.into_owned(),
-        hash: None,
         made: stamp(),
         sandbox: run.sandbox,
         comparison: (tally.drift.decisions.compared > 0).then_some(Comparison::Own),
@@ -159,6 +158,7 @@ fn write_report(
         groups: Vec::new(),
         run: Some(run),
         redecided: false,
+        thresholds: ShownThresholds::default(),
     };
     let path = document.complete(&page(&content), record)?;
     Ok(path.as_deref().map(display).unwrap_or_default())

@@ -35,17 +35,21 @@ fn the_page_has_the_verdicts_of_the_file_and_the_numbers_of_the_summary() {
     has(
         &words(&page, "verdicts"),
         &[
-            "Of 45 rows, ",
+            "Of 41 rows with a verdict, ",
             "; 4 rows have no verdict.",
             &format!("approved {} ", count("approve")),
             &format!("to review {} ", count("review")),
             &format!("blocked {} ", count("block")),
-            &format!("{:.1}%", 100.0 * f64::from(block) / 45.0),
+            &format!("{:.1}%", 100.0 * f64::from(block) / 41.0),
+            &format!("{} reviews take about ", count("review")),
         ],
     );
     has(
         &words(&page, "rejects"),
-        &["4 rows of 45 (8.9%) have no verdict", "refused 4 8.9%"],
+        &[
+            "4 rows of 45 (8.9%) have no verdict",
+            "The service refused this row (400, 409, 413, 422 …) refused 4 8.9%",
+        ],
     );
     let calls = &summary["calls"];
     has(
@@ -80,7 +84,14 @@ fn the_page_has_the_verdicts_of_the_file_and_the_numbers_of_the_summary() {
     let other = done.printed();
     has(
         &words(&other, "scores"),
-        &["approve up to 4.5", "another decision than the"],
+        &["approve up to 2", "review up to 5"],
+    );
+    has(
+        &words(&other, "what-if"),
+        &[
+            "If it were: approve up to 4.5, review up to 4.5",
+            "would get another decision",
+        ],
     );
     assert!(!page.contains("another decision"), "{page}");
 }
@@ -101,15 +112,132 @@ fn only_the_values_of_named_columns_get_into_the_page() {
     for of_users in ["User 1", "user1@", "192.0.2.", "Mozilla", "t-"] {
         assert!(!text(body).contains(of_users), "{of_users}");
     }
-    let named = page("--by user_agent --by name");
+    let groups = place
+        .text("scored.csv")
+        .replacen("user_agent,", "browser,", 1);
+    place.write("scored.csv", groups.replacen("id,name,", "id,plan,", 1));
+    let named = page("--by browser --by plan");
     has(
         &words(&named, "by-1"),
-        &["Decisions by user_agent", "Mozilla/5.0 (X11) 30 "],
+        &["Decisions by browser", "Mozilla/5.0 (X11) 30 "],
     );
     let values = words(&named, "by-2");
     has(&values, &["User 1 1 ", "10 other values"]);
     assert!(!named.contains("user1@") && !named.contains("192.0.2."));
     assert!(!named.contains("<b>&") && !named.contains('\u{202e}') && !named.contains('\u{1b}'));
+}
+
+#[test]
+fn no_field_of_users_and_no_column_of_many_values_gets_into_the_page() {
+    let server = Server::good();
+    let csv = users::csv(101).replacen(",name,", ",login,", 1);
+    let place = Place::with("users.csv", csv);
+    place
+        .score(&server, "--map name=login --summary s.json")
+        .exits(0);
+    for (args, words) in [
+        (
+            "--by email",
+            "`--by email` would show the field `email` of each user",
+        ),
+        ("--by user_agent", "the field `user_agent` of each user"),
+        (
+            "--by login",
+            "`--by` cannot show the column `login`: it has more than 100 different values",
+        ),
+        (
+            "--by login --run s.json",
+            "column `login`: the run has sent its values",
+        ),
+    ] {
+        let report = place.rescore("report scored.csv -o r.html").args(args);
+        report.done().exits(2).says(words);
+        assert!(!place.path("r.html").exists());
+    }
+    let rows = place.text("scored.csv");
+    let hundred: Vec<_> = rows.lines().take(101).collect();
+    place.write("hundred.csv", hundred.join("\n"));
+    place
+        .rescore("report hundred.csv --by login")
+        .done()
+        .exits(0);
+}
+
+#[test]
+fn groups_that_differ_beyond_chance_are_marked_with_how_many_rows() {
+    let mut csv = "country,transaction_id,risk_score,decision\n".to_owned();
+    for (country, approved, blocked) in [
+        ("DE", 900, 100),
+        ("US", 70, 30),
+        ("FR", 88, 12),
+        ("IT", 2, 2),
+    ] {
+        csv += &format!("{country},t,1,approve\n").repeat(approved);
+        csv += &format!("{country},t,9,block\n").repeat(blocked);
+    }
+    let place = Place::with("scored.csv", csv);
+    let done = place.rescore("report scored.csv --by country").done();
+    let page = done.printed();
+    // Of all others, 114 of 1,104 are blocked: of 100 rows, 10.3 would be.
+    has(
+        &words(&page, "by-1"),
+        &[
+            "US 100 70.0% 70 (\u{2212}20) 0% 0 30.0% 30 (+20)",
+            "FR 100 88.0% 88 0% 0 12.0% 12",
+            "A marked share differs",
+        ],
+    );
+    assert_eq!(
+        section(&page, "by-1").matches("class=\"differs\"").count(),
+        4
+    );
+}
+
+#[test]
+fn thresholds_of_other_decisions_are_read_and_a_candidate_is_shown_by_who_changes() {
+    let mut csv = "fraud,transaction_id,risk_score,decision\n".to_owned();
+    for (score, decision, times) in [
+        ("1", "approve", 50),
+        ("2.5", "approve", 20),
+        ("4", "review", 20),
+        ("5.5", "review", 6),
+        ("9", "block", 4),
+    ] {
+        csv += &format!("no,t,{score},{decision}\n").repeat(times);
+    }
+    csv += "yes,t,9,block\nyes,t,4,review\nyes,t,1,approve\n";
+    let place = Place::with("scored.csv", csv);
+    let done = place
+        .rescore("report scored.csv --approve-max 2 --review-max 6 --outcome fraud=yes --catch 60%")
+        .done();
+    done.exits(0);
+    let page = done.printed();
+    has(
+        &text(&page),
+        &["approve up to 2.5, review up to 6, block above (read from the rows)"],
+    );
+    let thresholds = words(&page, "what-if");
+    has(
+        &thresholds,
+        &[
+            "By the column fraud , 3 rows turned out to be bad and 100 good; of 0 nothing is known",
+            "caught 2 (66.7%) of 3 bad rows: 1 blocked, 1 to review; missed 1 (33.3%)",
+            "outcomes are known only of users who were let in",
+            "To catch 60% of the bad rows",
+            "If it were: approve up to 2, review up to 6",
+            "20 of 103 users would get another decision; 47 reviews in place of 27.",
+            "20 from approve to review",
+        ],
+    );
+    assert!(!page.contains("another decision than the thresholds"));
+    assert_eq!(page.matches("class=\"here\"").count(), 2);
+    // Rows that no thresholds have decided stay as they are.
+    let level = "transaction_id,risk_score,decision\nt,1,block\nt,9,approve\n";
+    let done = place.rescore("report -").stdin(level).done();
+    has(
+        &words(&done.printed(), "scores"),
+        &["2 rows have another decision"],
+    );
 }
 
 #[test]
@@ -132,9 +260,9 @@ fn decisions_are_shown_by_the_values_of_a_column_with_their_numbers() {
     has(
         &by,
         &[
-            "DE 40 75.0% 30 25.0% 10 0% 0 0% 0",
-            "say \"hi\", you 3 0% 0 0% 0 100% 3 0% 0",
-            "(empty) 2 0% 0 0% 0 0% 0 100% 2",
+            "DE 40 75.0% 30 25.0% 10 0% 0 (\u{2212}40) 0",
+            "say \"hi\", you 3 0% 0 0% 0 100% 3 (+3) 0",
+            "(empty) 2 – 0 – 0 – 0 2",
             "Shares of fewer than 30 rows are pale",
         ],
     );
@@ -165,9 +293,12 @@ fn every_format_that_a_run_writes_is_read() {
     let of_objects = page("scored.jsonl --by /c/d");
     has(
         &words(&of_objects, "verdicts"),
-        &["Of 4 rows, 25.0% are approved", "2 rows have no verdict"],
+        &[
+            "Of 2 rows with a verdict, 50.0% are approved",
+            "2 rows have no verdict",
+        ],
     );
-    has(&words(&of_objects, "by-1"), &["x 1 100% 1", "(empty) 2"]);
+    has(&words(&of_objects, "by-1"), &["x 1 100% 1", "(empty) 2 –"]);
     let of_latin = page("latin.csv --by stadt --encoding windows-1252");
     has(&words(&of_latin, "by-1"), &["München 1 100% 1"]);
     page("prefix.csv --prefix x_ -o r.html.gz");
@@ -204,6 +335,7 @@ fn rows_are_found_in_an_earlier_file_wherever_they_stand() {
             "review 1 25.0% 0 0% 0 0%",
             "block 0 0% 0 0% 1 25.0%",
             "Of 4 scores, 1 rose (riskier), 1 fell, and 2 (50.0%) stayed",
+            "The average score was 3.50 and is 4.88 now. 2 scores (50.0%) moved by more than 1.",
         ],
     );
     // Formats may differ.

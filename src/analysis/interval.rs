@@ -1,0 +1,284 @@
+//! How sure a share is: intervals for a share that was counted in some of the rows only. Nothing here knows what is counted.
+
+use std::cmp::Ordering;
+
+/// The number of standard deviations within which 95% of a normal distribution lie.
+const SURE_95: f64 = 1.959_963_985;
+/// Up to 20 values are compared by 3 decisions. So that chance alone marks a share in one table out of twenty at most, each of
+/// these 60 may be marked by a chance of 5% / 60 (Bonferroni).
+const MARKED: f64 = 0.05 / 60.0;
+
+/// The interval in which a share lies, between 0 and 1.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Interval {
+    /// Its lower end.
+    pub(crate) low: f64,
+    /// Its upper end.
+    pub(crate) high: f64,
+}
+
+/// The Wilson score interval at 95%, for one look at a share that was found in this many independent observations.
+///
+/// Wilson, Probable inference, the law of succession, and statistical inference, JASA 22 (1927). In Newcombe, Two-sided
+/// confidence intervals for the single proportion, Statistics in Medicine 17 (1998), it is method 3.
+pub(crate) fn wilson(share: f64, observations: f64) -> Interval {
+    if observations <= 0.0 {
+        return Interval {
+            low: 0.0,
+            high: 1.0,
+        };
+    }
+    let z2 = SURE_95 * SURE_95 / observations;
+    let centre = share + z2 / 2.0;
+    let half = (z2 * (share * (1.0 - share) + z2 / 4.0)).sqrt();
+    // Of nothing and of all, one end is exact.
+    Interval {
+        low: if share > 0.0 {
+            (centre - half) / (1.0 + z2)
+        } else {
+            0.0
+        },
+        high: if share < 1.0 {
+            (centre + half) / (1.0 + z2)
+        } else {
+            1.0
+        },
+    }
+}
+
+/// Whether a share of a group is above or below the share of all others by more than chance; `Equal` if it may be chance. Both
+/// are numbers of rows, and of how many.
+///
+/// Fisher's exact test, which holds for the smallest groups: The design of experiments (1935). The tail is doubled, as a share
+/// may differ to either side.
+pub(crate) fn compare(group: (u64, u64), others: (u64, u64)) -> Ordering {
+    let number = |(part, whole): (u64, u64)| (part as f64, (whole - part) as f64);
+    let ((mut a, mut b), (mut c, mut d)) = (number(group), number(others));
+    let side = (a * d).total_cmp(&(b * c));
+    if side == Ordering::Less {
+        ((a, b), (c, d)) = ((b, a), (d, c));
+    }
+    let ln = |count: f64| ln_gamma(count + 1.0);
+    let fixed = ln(a + b) + ln(c + d) + ln(a + c) + ln(b + d) - ln(a + b + c + d);
+    // The chance of exactly this table, and then of each that is farther off, until they add nothing.
+    let mut chance = (fixed - ln(a) - ln(b) - ln(c) - ln(d)).exp();
+    let mut tail = 0.0;
+    while chance > tail * 1e-9 {
+        tail += chance;
+        chance *= b * c / ((a + 1.0) * (d + 1.0));
+        (a, b, c, d) = (a + 1.0, b - 1.0, c - 1.0, d + 1.0);
+    }
+    if tail * 2.0 < MARKED {
+        side
+    } else {
+        Ordering::Equal
+    }
+}
+
+/// Fewer observations say too little of a rare share, whatever the interval.
+const FEWEST: u64 = 200;
+/// The most by which the likelihood of what was seen may exceed that under a share that is not yet refuted: 1 / 5%.
+const REFUTED: f64 = 20.0;
+
+/// The interval at 95% of a share that may be looked at after each round, as often as one likes: in 95% of all series of looks,
+/// every interval has the true share. `None` for fewer than 200 observations.
+///
+/// It has the shares p for which the mean likelihood under the prior Beta(1/2, 1/2), divided by the likelihood under p, is
+/// below 20. For the true p this ratio is a martingale that starts at 1, which ever reaches 20 with a chance of at most 5%
+/// (Ville): Robbins, Statistical methods related to the law of the iterated logarithm, Ann. Math. Statist. 41 (1970); Howard,
+/// Ramdas, McAuliffe, Sekhon, Time-uniform, nonparametric, nonasymptotic confidence sequences, Ann. Statist. 49 (2021). It is
+/// exact for any share, also near 0. Rows that are drawn from a base without putting them back vary less, so the interval is
+/// wider there than it had to be.
+#[cfg_attr(not(test), expect(dead_code, reason = "for a sample in rounds"))]
+pub(crate) fn sequential(part: u64, whole: u64) -> Option<Interval> {
+    let (hits, others) = (part as f64, whole.checked_sub(part)? as f64);
+    let share = hits / whole as f64;
+    let mean = ln_gamma(hits + 0.5) + ln_gamma(others + 0.5)
+        - ln_gamma(hits + others + 1.0)
+        - std::f64::consts::PI.ln();
+    // Zero times the logarithm of zero is nothing.
+    let times_ln = |number: f64, p: f64| if number > 0.0 { number * p.ln() } else { 0.0 };
+    let is_in = |p: f64| mean - times_ln(hits, p) - times_ln(others, 1.0 - p) < REFUTED.ln();
+    // The ratio is least at the share that was seen, and rises to both sides.
+    let end = |mut outside: f64| {
+        let mut inside = share;
+        // As many halvings as a double has digits.
+        for _ in 0..53 {
+            let middle = f64::midpoint(inside, outside);
+            *(if is_in(middle) {
+                &mut inside
+            } else {
+                &mut outside
+            }) = middle;
+        }
+        outside
+    };
+    (whole >= FEWEST).then(|| Interval {
+        low: if is_in(0.0) { 0.0 } else { end(0.0) },
+        high: if is_in(1.0) { 1.0 } else { end(1.0) },
+    })
+}
+
+/// The logarithm of the gamma function of a positive number, by Stirling's series, which has 10 digits from 8 on.
+fn ln_gamma(x: f64) -> f64 {
+    if x < 8.0 {
+        return ln_gamma(x + 1.0) - x.ln();
+    }
+    let series = (1.0 / 12.0 - (1.0 / 360.0 - 1.0 / (1260.0 * x * x)) / (x * x)) / x;
+    (x - 0.5) * x.ln() - x + (2.0 * std::f64::consts::PI).ln() / 2.0 + series
+}
+
+/// How much of a base was sampled. A sample is of distinct requests: equal ones are all in it or all out of it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SampleSize {
+    /// The share of the requests that were drawn, in percent.
+    pub(crate) percent: f64,
+    /// Rows with a verdict.
+    pub(crate) rows: u64,
+    /// The different requests among them.
+    pub(crate) requests: u64,
+}
+
+impl SampleSize {
+    /// The interval at 95% of this part of some rows of the sample. Equal requests have one answer, and so are one observation.
+    pub(crate) fn interval(&self, part: u64, whole: u64) -> Interval {
+        let distinct = self.requests as f64 / self.rows.max(1) as f64;
+        wilson(part as f64 / whole.max(1) as f64, whole as f64 * distinct)
+    }
+
+    /// About how many there are in the whole base, of which the sample has so many.
+    pub(crate) fn in_all(&self, number: u64) -> u64 {
+        rounded(number as f64 * 100.0 / self.percent)
+    }
+}
+
+/// A number of rows that is not negative.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "it saturates, and is about"
+)]
+pub(crate) fn rounded(number: f64) -> u64 {
+    number.round() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wilson_intervals_are_those_that_were_published() {
+        // Newcombe 1998, table I, method 3.
+        for (part, whole, low, high) in [
+            (81, 263, 0.2553, 0.3662),
+            (15, 148, 0.0624, 0.1605),
+            (0, 20, 0.0, 0.1611),
+            (1, 29, 0.0061, 0.1718),
+        ] {
+            let found = wilson(f64::from(part) / f64::from(whole), f64::from(whole));
+            assert!(
+                (found.low - low).abs() < 5e-5,
+                "{part} of {whole}: {found:?}"
+            );
+            assert!(
+                (found.high - high).abs() < 5e-5,
+                "{part} of {whole}: {found:?}"
+            );
+        }
+        let nothing = wilson(0.0, 0.0);
+        assert!(nothing.low <= 0.0 && nothing.high >= 1.0);
+    }
+
+    #[test]
+    fn only_a_difference_that_is_no_chance_is_one() {
+        assert_eq!(compare((30, 100), (100, 1_000)), Ordering::Greater);
+        assert_eq!(compare((0, 200), (100, 1_000)), Ordering::Less);
+        assert_eq!(
+            compare((100_000, 200_000), (490_000, 1_000_000)),
+            Ordering::Greater
+        );
+        for chance in [
+            ((13, 100), (100, 1_000)),
+            ((5, 8), (30, 192)),
+            ((2, 2), (14, 198)),
+            ((5, 5), (0, 5)),
+            ((0, 0), (100, 1_000)),
+            ((3, 3), (0, 0)),
+        ] {
+            assert_eq!(compare(chance.0, chance.1), Ordering::Equal, "{chance:?}");
+        }
+        // Twice 1 in C(14, 7) = 3432 is below 5% / 60, twice 1 in C(12, 6) = 924 is not.
+        assert_eq!(compare((7, 7), (0, 7)), Ordering::Greater);
+        assert_eq!(compare((0, 7), (7, 7)), Ordering::Less);
+        assert_eq!(compare((6, 6), (0, 6)), Ordering::Equal);
+    }
+
+    #[test]
+    fn the_gamma_function_has_its_known_values() {
+        let half = std::f64::consts::PI.sqrt().ln();
+        for (x, expected) in [
+            (0.5, half),
+            (1.0, 0.0),
+            (5.0, 24_f64.ln()),
+            (11.0, 3_628_800_f64.ln()),
+        ] {
+            assert!((ln_gamma(x) - expected).abs() < 1e-9, "{x}");
+        }
+    }
+
+    #[test]
+    fn a_sequential_interval_ends_where_the_ratio_is_20_and_holds_at_both_ends() {
+        assert_eq!(sequential(0, 199), None);
+        assert_eq!(sequential(201, 200), None);
+        let none = sequential(0, 200).unwrap();
+        assert!(none.low <= 0.0);
+        // Without a hit, the mean likelihood is a product of odd numbers over even ones.
+        let mean: f64 = (1..=200)
+            .map(|n| (f64::from(n) - 0.5) / f64::from(n))
+            .product();
+        assert!(
+            (mean / (1.0 - none.high).powi(200) - 20.0).abs() < 1e-6,
+            "{none:?}"
+        );
+        let all = sequential(200, 200).unwrap();
+        assert!(all.high >= 1.0);
+        assert!((all.low + none.high - 1.0).abs() < 1e-9);
+        // It is wider than an interval for a single look.
+        let (once, often) = (wilson(0.05, 10_000.0), sequential(500, 10_000).unwrap());
+        assert!(often.low < once.low && once.high < often.high);
+        assert!(often.high - often.low < 2.2 * (once.high - once.low));
+    }
+
+    /// A base of this many requests, in rounds of 1, 2, 4 … % of it.
+    const BASE: u64 = 100_000;
+    const RUNS: u64 = 200;
+
+    #[test]
+    fn the_true_share_is_in_every_interval_of_95_percent_of_the_runs() {
+        for bad in [100, 5_000, 50_000] {
+            let mut random = fastrand::Rng::with_seed(bad);
+            let missed = (0..RUNS).filter(|_| {
+                // Which are bad is drawn as the requests come: without putting them back.
+                let (mut hits, mut drawn, mut round) = (0, 0, BASE / 100);
+                let share = bad as f64 / BASE as f64;
+                while round < BASE {
+                    while drawn < round {
+                        hits += u64::from(random.u64(0..BASE - drawn) < bad - hits);
+                        drawn += 1;
+                    }
+                    let found = sequential(hits, drawn).unwrap();
+                    if share < found.low || found.high < share {
+                        return true;
+                    }
+                    round *= 2;
+                }
+                false
+            });
+            let missed = missed.count() as u64;
+            assert!(
+                missed * 100 <= RUNS * 5,
+                "{bad}: {missed} of {RUNS} missed it"
+            );
+        }
+    }
+}
