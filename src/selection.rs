@@ -21,12 +21,20 @@ pub struct Selection {
     /// Only about this share of them.
     #[serde(rename = "sample_percent")]
     pub sample: Option<Sample>,
+    /// The sample grows in rounds until the shares of the decisions are known this precisely.
+    #[serde(rename = "sample_precision")]
+    pub precision: Option<Precision>,
 }
 
 /// A share of all rows in percent, above 0 and up to 100.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Sample(f64);
+
+/// How precisely a share is to be known: up to this many percentage points more or less, at 95% confidence.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Precision(f64);
 
 /// Which rows are sent, by the value of one of their columns: `decision=review,block`, or `country!=DE`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,6 +115,15 @@ impl Selection {
         Some(sample.filter(|_| self.limit.is_none())?.0)
     }
 
+    /// The rows of the next round of a growing sample, twice as many; all of them where this is more than half.
+    pub(crate) fn next_round(self) -> Self {
+        let doubled = self.sample.map(|sample| sample.0 * 2.0);
+        Self {
+            sample: doubled.filter(|percent| *percent <= 100.0).map(Sample),
+            ..self
+        }
+    }
+
     /// The rows of this input for people: `the first 100 rows of users.csv`.
     pub(crate) fn of(&self, input: &str) -> String {
         match self.words() {
@@ -129,7 +146,36 @@ impl Selection {
     }
 }
 
+impl Precision {
+    /// Whether an interval between these shares is that narrow.
+    pub(crate) fn has(self, low: f64, high: f64) -> bool {
+        (high - low) * 100.0 <= 2.0 * self.0
+    }
+}
+
+impl fmt::Display for Precision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "±{}%", self.0)
+    }
+}
+
+impl FromStr for Precision {
+    type Err = &'static str;
+
+    /// Not every keyboard has `±`.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let points = text.trim_start_matches(['±', '+', '-']).strip_suffix('%');
+        let points = points.and_then(|it| it.trim().parse().ok());
+        let points = points.filter(|points| (0.1..=20.0).contains(points));
+        let wrong = "expected between 0.1% and 20%, such as `auto:±1%`";
+        points.map(Self).ok_or(wrong)
+    }
+}
+
 impl Sample {
+    /// The first round of a sample that grows until enough is known.
+    pub(crate) const FIRST_ROUND: Self = Self(1.0);
+
     /// Whether a row is in the sample: by its request, or by its content if it has none.
     pub(crate) fn has(self, bytes: &[u8]) -> bool {
         let hash = blake3::hash(bytes);
@@ -248,6 +294,7 @@ mod tests {
             let selection = Selection {
                 limit: NonZeroU64::new(limit),
                 sample: sample.map(share),
+                precision: None,
             };
             selection.of("a.csv")
         };

@@ -17,16 +17,21 @@ pub(crate) struct Interval {
     pub(crate) high: f64,
 }
 
+impl Interval {
+    /// Nothing is known.
+    const ANY: Self = Self {
+        low: 0.0,
+        high: 1.0,
+    };
+}
+
 /// The Wilson score interval at 95%, for one look at a share that was found in this many independent observations.
 ///
 /// Wilson, Probable inference, the law of succession, and statistical inference, JASA 22 (1927). In Newcombe, Two-sided
 /// confidence intervals for the single proportion, Statistics in Medicine 17 (1998), it is method 3.
 pub(crate) fn wilson(share: f64, observations: f64) -> Interval {
     if observations <= 0.0 {
-        return Interval {
-            low: 0.0,
-            high: 1.0,
-        };
+        return Interval::ANY;
     }
     let z2 = SURE_95 * SURE_95 / observations;
     let centre = share + z2 / 2.0;
@@ -89,7 +94,6 @@ const REFUTED: f64 = 20.0;
 /// Ramdas, McAuliffe, Sekhon, Time-uniform, nonparametric, nonasymptotic confidence sequences, Ann. Statist. 49 (2021). It is
 /// exact for any share, also near 0. Rows that are drawn from a base without putting them back vary less, so the interval is
 /// wider there than it had to be.
-#[cfg_attr(not(test), expect(dead_code, reason = "for a sample in rounds"))]
 pub(crate) fn sequential(part: u64, whole: u64) -> Option<Interval> {
     let (hits, others) = (part as f64, whole.checked_sub(part)? as f64);
     let share = hits / whole as f64;
@@ -137,13 +141,19 @@ pub(crate) struct SampleSize {
     pub(crate) rows: u64,
     /// The different requests among them.
     pub(crate) requests: u64,
+    /// The sample has grown in rounds, and was looked at after each.
+    pub(crate) grows: bool,
 }
 
 impl SampleSize {
     /// The interval at 95% of this part of some rows of the sample. Equal requests have one answer, and so are one observation.
     pub(crate) fn interval(&self, part: u64, whole: u64) -> Interval {
         let distinct = self.requests as f64 / self.rows.max(1) as f64;
-        wilson(part as f64 / whole.max(1) as f64, whole as f64 * distinct)
+        let [hits, seen] = [part, whole].map(|rows| rows as f64 * distinct);
+        if self.grows {
+            return sequential(rounded(hits), rounded(seen)).unwrap_or(Interval::ANY);
+        }
+        wilson(part as f64 / whole.max(1) as f64, seen)
     }
 
     /// About how many there are in the whole base, of which the sample has so many.

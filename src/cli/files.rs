@@ -10,7 +10,7 @@ use crate::base::error::{Error, Result};
 use crate::base::text::TextEncoding;
 use crate::config::values::{self, one_of};
 use crate::input::{FileSettings, FormatChoice, Input};
-use crate::selection::{Condition, Sample, Selection};
+use crate::selection::{Condition, Precision, Sample, Selection};
 
 /// Their heading in the help.
 pub(super) const FILES: &str = "Files";
@@ -97,13 +97,14 @@ pub(super) struct SelectionArgs {
     ///
     /// With `--sample`, the first N rows of the sample. What was paid for is kept and not paid for again.
     #[arg(long, value_name = "N", value_parser = values::count)]
-    limit: Option<NonZeroU64>,
-    /// Take only about this share of the rows, such as `1%`, the same rows each time
+    pub(super) limit: Option<NonZeroU64>,
+    /// Take only about this share of the rows, such as `1%`, the same rows each time; or `auto:±1%`
     ///
     /// Rows are drawn by a hash of what is sent, so equal rows are all in the sample or all not. The same command without it
-    /// continues, and pays for none of these rows again.
-    #[arg(long, value_name = "N%")]
-    sample: Option<Sample>,
+    /// continues, and pays for none of these rows again. `auto:±1%` takes 1% of the rows, then 2%, 4% and so on, until the shares
+    /// of `block` and of `review` among all rows are known to one percentage point, with 95% confidence.
+    #[arg(long, value_name = "N%|auto:±N%", value_parser = values::sample)]
+    sample: Option<(Sample, Option<Precision>)>,
     /// Send only rows with this value, such as `decision=review` (repeatable)
     ///
     /// `decision=review,block` is one of these values, and `country!=DE` any other one. All other rows are written as they are,
@@ -114,11 +115,19 @@ pub(super) struct SelectionArgs {
 }
 
 impl SelectionArgs {
+    /// Whether the sample grows until it tells enough.
+    pub(super) fn grows(&self) -> bool {
+        self.sample
+            .is_some_and(|(_, precision)| precision.is_some())
+    }
+
     /// Which rows are taken.
-    pub(super) const fn selection(&self) -> Selection {
+    pub(super) fn selection(&self) -> Selection {
+        let (sample, precision) = self.sample.unzip();
         Selection {
             limit: self.limit,
-            sample: self.sample,
+            sample,
+            precision: precision.flatten(),
         }
     }
 }

@@ -147,6 +147,7 @@ impl RunArgs {
         ledger: LedgerConfig,
         captured: Vec<Pointer>,
     ) -> Result<CountConfig> {
+        self.refuse_rounds()?;
         Ok(CountConfig {
             files,
             limits: self.limits,
@@ -156,6 +157,26 @@ impl RunArgs {
             captured: captured.into(),
             budget: self.budget.clone(),
         })
+    }
+
+    /// Refuses options with which the rounds of `--sample auto` would pay again for the rounds before, or count the wrong rows.
+    fn refuse_rounds(&self) -> Result<()> {
+        let others = [
+            ("--limit", self.selection.limit.is_some()),
+            ("--retry-failed", self.retry_failed),
+            ("--no-ledger", self.no_ledger),
+            (
+                "standard output",
+                self.files.output.is_some() && self.output().is_none(),
+            ),
+        ];
+        let other = others.into_iter().find(|(_, is_given)| *is_given);
+        match other.filter(|_| self.selection.grows()) {
+            Some((other, _)) => Err(Error::usage(format!(
+                "`--sample auto` and {other} cannot be used together: it runs in rounds, and each continues the one before"
+            ))),
+            None => Ok(()),
+        }
     }
 
     /// Refuses `--sandbox` with an address on the command line: a user who types one means the service, and must not get

@@ -277,13 +277,14 @@ pub(super) fn read_ahead(mut reader: Reader) -> Result<Receiver<Result<RowBatch>
 pub(super) fn refuse_stream(limits: InputLimits, input: &ReaderSettings) -> Result<()> {
     let min_rows = limits.min_rows.filter(|least| *least != Tolerance::Rows(0));
     let options = [
-        ("--min-rows", min_rows),
-        ("--max-invalid", limits.max_invalid),
-        ("--max-new", limits.max_new),
+        ("--min-rows", min_rows.is_some()),
+        ("--max-invalid", limits.max_invalid.is_some()),
+        ("--max-new", limits.max_new.is_some()),
+        ("--sample auto", input.selection.precision.is_some()),
     ];
     let there = path_of(input).metadata();
     let is_stream = !there.is_ok_and(|there| there.is_file() || there.is_dir());
-    match options.iter().find(|(_, limit)| limit.is_some()) {
+    match options.iter().find(|(_, is_given)| *is_given) {
         Some((option, _)) if is_stream => Err(Error::usage(format!(
             "`{option}` needs a file: the rows of a stream cannot be counted before the first call"
         ))

@@ -126,18 +126,26 @@ const SAME_REQUEST: Duration = Duration::from_secs(1);
 pub(crate) type RecordFailure = Arc<dyn Fn(&Error) + Send + Sync>;
 
 /// A thread that listens for signals as long as the process lives.
+#[derive(Clone)]
 pub(crate) struct StopSignals(Arc<Mutex<CommandPhase>>);
 
 /// How far the command has come.
 enum CommandPhase {
     /// It is not a run, and a signal removes these partial files.
     WithoutCalls(Vec<PathBuf>),
-    /// It is a run before its first call. Nothing is recorded while its files may be another run's.
-    Preparing(Option<RecordFailure>),
+    /// It is a run, or a round of it, before its first call.
+    Preparing {
+        /// Nothing is recorded while its files may be another run's.
+        record: Option<RecordFailure>,
+        /// A round before this one has made calls.
+        has_made_calls: bool,
+    },
     /// Rows run, or all are done and no signal came in time to stop the run.
     Running {
         reach: SignalReach,
         rows_are_done: bool,
+        /// The first signal, once it has come.
+        signal: Option<Signal>,
     },
     /// The process is about to exit.
     Over,
@@ -153,6 +161,15 @@ pub(crate) struct SignalReach {
     pub(crate) ask_progress: Box<dyn Fn() -> bool + Send>,
 }
 
+impl CommandPhase {
+    const fn preparing(has_made_calls: bool) -> Self {
+        Self::Preparing {
+            record: None,
+            has_made_calls,
+        }
+    }
+}
+
 impl StopSignals {
     /// Listens from now on.
     ///
@@ -160,7 +177,7 @@ impl StopSignals {
     /// The system refuses the signal handlers, or a thread cannot be started.
     pub(crate) fn start(is_run: bool) -> Result<Self> {
         let phase = if is_run {
-            CommandPhase::Preparing(None)
+            CommandPhase::preparing(false)
         } else {
             CommandPhase::WithoutCalls(Vec::new())
         };
@@ -191,7 +208,12 @@ impl StopSignals {
 
     /// This run alone writes to the output: until rows run, a signal is recorded as what kept the run from starting.
     pub(crate) fn output_is_locked(&self, record: RecordFailure) {
-        *lock(&self.0) = CommandPhase::Preparing(Some(record));
+        if let CommandPhase::Preparing {
+            record: missing, ..
+        } = &mut *lock(&self.0)
+        {
+            *missing = Some(record);
+        }
     }
 
     /// Rows start to run: from now on the first signal is left to the dispatcher.
@@ -199,6 +221,7 @@ impl StopSignals {
         *lock(&self.0) = CommandPhase::Running {
             reach,
             rows_are_done: false,
+            signal: None,
         };
     }
 
@@ -207,6 +230,20 @@ impl StopSignals {
         if let CommandPhase::Running { rows_are_done, .. } = &mut *lock(&self.0) {
             *rows_are_done = !stopped;
         }
+    }
+
+    /// A round of the run is finished, and the next one prepares, unless a signal has come, which is returned.
+    pub(crate) fn next_round(&self) -> Option<Signal> {
+        let phase = &mut *lock(&self.0);
+        if let CommandPhase::Running {
+            signal: Some(first),
+            ..
+        } = phase
+        {
+            return Some(*first);
+        }
+        *phase = CommandPhase::preparing(true);
+        None
     }
 
     /// The run is finished, and no signal ends it any more.
@@ -219,7 +256,7 @@ fn listen(runtime: &Runtime, signals: &mut Signals, phase: &Mutex<CommandPhase>)
     let first = runtime.block_on(signals.next());
     let since = Instant::now();
     // Locked to the end of a process that ends here, so that no row starts to run.
-    match &*lock(phase) {
+    match &mut *lock(phase) {
         CommandPhase::WithoutCalls(partial) => {
             for file in partial {
                 // If it is complete, it has another name by now.
@@ -228,9 +265,14 @@ fn listen(runtime: &Runtime, signals: &mut Signals, phase: &Mutex<CommandPhase>)
             tell_error(&Error::interrupted(first));
             end_process(Exit::Interrupted(first));
         }
-        CommandPhase::Preparing(record) => {
-            let error = Error::interrupted(first);
-            let error = error.detail("nothing was sent: the signal came before the first call");
+        CommandPhase::Preparing {
+            record,
+            has_made_calls,
+        } => {
+            let mut error = Error::interrupted(first);
+            if !*has_made_calls {
+                error = error.detail("nothing was sent: the signal came before the first call");
+            }
             tell_error(&error);
             if let Some(record) = record {
                 record(&error);
@@ -240,7 +282,9 @@ fn listen(runtime: &Runtime, signals: &mut Signals, phase: &Mutex<CommandPhase>)
         CommandPhase::Running {
             reach,
             rows_are_done,
+            signal,
         } => {
+            *signal = Some(first);
             if *rows_are_done {
                 tell("rescore: all rows are done, finishing; another signal stops immediately");
             }
@@ -276,7 +320,7 @@ fn listen(runtime: &Runtime, signals: &mut Signals, phase: &Mutex<CommandPhase>)
 fn show_progress(phase: &CommandPhase) {
     match phase {
         CommandPhase::WithoutCalls(_) => {}
-        CommandPhase::Preparing(_) => tell("rescore: still preparing: no call was made yet"),
+        CommandPhase::Preparing { .. } => tell("rescore: still preparing: no call was made yet"),
         CommandPhase::Running { reach, .. } if (reach.ask_progress)() => {}
         _ => tell("rescore: all rows are done, writing the summary"),
     }

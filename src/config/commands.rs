@@ -21,7 +21,7 @@ use crate::service::{Account, ClientSettings, Plan};
 use crate::verdict::{DecisionPolicy, Thresholds};
 
 /// What decides how rows are counted, for a run and for a check of it alike.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct CountConfig {
     /// The files.
     pub(crate) files: FilesConfig,
@@ -40,7 +40,7 @@ pub(crate) struct CountConfig {
 }
 
 /// `rescore run`.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct RunConfig {
     /// What decides how its rows are counted.
     pub(crate) count: CountConfig,
@@ -230,7 +230,7 @@ impl LedgerConfig {
 }
 
 /// What answers the calls of a run.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum ServiceConfig {
     /// The service.
     Real(Box<ClientSettings>),

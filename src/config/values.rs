@@ -12,7 +12,7 @@ use crate::base::numbers::{DAY, Decimal, Tolerance};
 use crate::fields::{Field, PhoneRegion, Template};
 use crate::ledger::Per;
 use crate::raw_json::Pointer;
-use crate::selection::Condition;
+use crate::selection::{Condition, Precision, Sample};
 
 /// One of a few words, which help, errors and completions list, each with its value.
 pub(crate) fn one_of<T: Clone + Send + Sync + 'static>(
@@ -111,6 +111,14 @@ pub(crate) fn catch(text: &str) -> Result<f64, &'static str> {
     let percent = text.strip_suffix('%').and_then(|it| it.trim().parse().ok());
     let percent = percent.filter(|percent| *percent > 0.0 && *percent <= 100.0);
     percent.ok_or("expected a share above 0% and up to 100%, such as `90%`")
+}
+
+/// `--sample N%`, or `--sample auto:±N%` for a sample that grows until it tells enough.
+pub(crate) fn sample(text: &str) -> Result<(Sample, Option<Precision>), &'static str> {
+    match text.strip_prefix("auto:") {
+        Some(precision) => Ok((Sample::FIRST_ROUND, Some(precision.parse()?))),
+        None => Ok((text.parse()?, None)),
+    }
 }
 
 /// `--prefix`: the start of column names.

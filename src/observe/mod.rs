@@ -25,7 +25,7 @@ pub(crate) use numbers::{
     whole_seconds,
 };
 pub(crate) use progress::{ProgressThread, Style};
-pub(crate) use sample::sample_lines;
+pub(crate) use sample::{is_known, sample_lines, sample_size};
 pub(crate) use snapshot::ProgressSettings;
 pub(crate) use summary::{
     DecisionRule, Expected, FileState, FileSummary, LedgerLeft, ReportedRun, RunIdentity,

@@ -6,18 +6,33 @@ use super::numbers::{count, counted};
 use crate::analysis::{DecisionCounts, SampleSize, rounded};
 use crate::base::money::Tariff;
 use crate::base::numbers::{percent, rounded as thousandths};
-use crate::selection::Selection;
+use crate::selection::{Precision, Selection};
 use crate::telemetry::counts::Counts;
 use crate::verdict::Decision;
 
 /// The size of the sample that a run took. The first rows of a file, or of a sample, stand for nothing but themselves.
-pub(super) fn sample_size(part: Option<Selection>, counts: &Counts) -> Option<SampleSize> {
-    let percent = part?.share()?;
-    let rows = counts.scored();
-    (rows > 0).then(|| SampleSize {
+/// `requests` are its different ones, as the first pass has counted them.
+pub(crate) fn sample_size(
+    part: Option<Selection>,
+    requests: Option<u64>,
+    counts: &Counts,
+) -> Option<SampleSize> {
+    let part = part?;
+    let (percent, rows) = (part.share()?, counts.scored());
+    let requests = requests?.min(rows);
+    (requests > 0).then_some(SampleSize {
         percent,
         rows,
-        requests: rows.saturating_sub(counts.duplicates).max(1),
+        requests,
+        grows: part.precision.is_some(),
+    })
+}
+
+/// Whether the shares of `review` and `block` in all rows are known this precisely.
+pub(crate) fn is_known(size: &SampleSize, decisions: &DecisionCounts, to: Precision) -> bool {
+    [Decision::Review, Decision::Block].iter().all(|decision| {
+        let found = size.interval(decisions.of(Some(*decision)), decisions.decided());
+        to.has(found.low, found.high)
     })
 }
 

@@ -79,6 +79,10 @@ pub(crate) struct Expected {
     pub(crate) calls_at_most: bool,
     /// The cost of the calls, if the user gave the price of one.
     pub(crate) cost: Option<Money>,
+    /// The different requests of a sample, whether they are paid for or not.
+    pub(crate) sampled_requests: Option<u64>,
+    /// The calls for all rows, where the sample may grow up to these.
+    pub(crate) calls_of_all: Option<u64>,
 }
 
 /// How decisions are made, for programs: by thresholds with all their digits, or by levels and their place in an answer; both
@@ -214,6 +218,11 @@ impl<'a> RunSummary<'a> {
         }
     }
 
+    /// The different requests of a sample.
+    pub(super) fn sampled_requests(&self) -> Option<u64> {
+        self.identity.expected.as_ref()?.sampled_requests
+    }
+
     /// Says the object for programs.
     pub(crate) fn say_line(&self) {
         say(&one_line(self));
@@ -229,6 +238,8 @@ pub(crate) struct ReportedRun {
     pub(crate) levels: Option<IgnoredAny>,
     /// The rows that the run took, if not all.
     pub(crate) part: Option<Selection>,
+    /// What was counted before its first call.
+    expected: Option<ReportedCount>,
     /// When it started, in UTC.
     pub(crate) start_time: Option<String>,
     /// When it ended.
@@ -240,10 +251,17 @@ pub(crate) struct ReportedRun {
     pub(crate) counts: Counts,
 }
 
+/// What a report reads of the first count.
+#[derive(Debug, Clone, Deserialize)]
+struct ReportedCount {
+    sampled_requests: Option<u64>,
+}
+
 impl ReportedRun {
     /// The size of the sample that it took, if it took one.
     pub(crate) fn sample(&self) -> Option<SampleSize> {
-        sample_size(self.part, &self.counts)
+        let requests = self.expected.as_ref()?.sampled_requests;
+        sample_size(self.part, requests, &self.counts)
     }
 
     /// What a call cost, if that is known.

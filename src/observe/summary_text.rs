@@ -7,10 +7,11 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use super::numbers::{answers, count, counted, day, named, parts, per_time, rate, verdicts};
 use super::progress::MIXED_UP;
-use super::sample::{sample_lines, sample_size};
+use super::sample::{is_known, sample_lines, sample_size};
 use super::snapshot::{REFUSED_AT_ANY, limit, limit_in_flight};
 use super::summary::{FileState, FileSummary, LedgerLeft, RunSummary, SizedFile};
-use crate::analysis::{CountedRows, Drift};
+use crate::analysis::{CountedRows, Drift, SampleSize};
+use crate::base::money::Tariff;
 use crate::base::numbers::{AGED_DAYS, percent_of, time};
 use crate::base::text::{display, printable};
 use crate::telemetry::counts::{Cost, Counts};
@@ -95,6 +96,22 @@ fn cost_words(cost: &Cost, counts: &Counts, sandbox: bool) -> (String, String) {
 }
 
 impl RunSummary<'_> {
+    /// What follows a round of a sample that grows until enough is known.
+    fn next_round(&self, size: &SampleSize, tariff: Option<&Tariff>) -> Option<String> {
+        let (counts, precision) = (&self.counts, self.part?.precision?);
+        if is_known(size, &counts.decisions, precision) {
+            let expected = self.identity.expected.as_ref()?;
+            let rest = expected.calls_of_all?.saturating_sub(expected.calls);
+            let cost = tariff.map(|tariff| format!(" (about {})", tariff.display_for(rest)));
+            let (rest, cost) = (counted(rest, "call"), cost.unwrap_or_default());
+            return Some(format!(
+                "review and block are known to {precision}: the other rows need {rest}{cost}"
+            ));
+        }
+        let goes_on = counts.cancelled.is_none() && counts.limited.is_none();
+        goes_on.then(|| format!("not known to {precision} yet: the next round takes twice as many"))
+    }
+
     /// The lines for people.
     pub(crate) fn text(&self) -> String {
         let (counts, sandbox) = (&self.counts, self.identity.sandbox);
@@ -109,9 +126,11 @@ impl RunSummary<'_> {
         }
         lines.extend(verdicts(&counts.decisions, 0, 0));
         let tariff = counts.cost.as_ref().map(|cost| &cost.tariff);
-        let sample = sample_size(self.part, counts);
-        let sample = sample.map(|size| sample_lines(&size, &counts.decisions, tariff));
-        lines.extend(sample.into_iter().flatten());
+        let sample = sample_size(self.part, self.sampled_requests(), counts);
+        if let Some(size) = sample {
+            lines.extend(sample_lines(&size, &counts.decisions, tariff));
+            lines.extend(self.next_round(&size, tariff));
+        }
         let undecided = count(counts.undecided.rows);
         let why = self.undecided();
         lines.extend(why.map(|why| format!("undecided {undecided}: {why}")));

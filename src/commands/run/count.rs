@@ -82,15 +82,20 @@ impl Counting<'_> {
         parts: &mut ReadParts,
         facts: Option<&LedgerFacts>,
     ) -> Result<(FirstCount, Result<()>)> {
-        let count = self.pass(parts, false)?;
+        let mut count = self.pass(parts, false)?;
         let limits = self.config.limits;
         let matters = limits != InputLimits::default() || count.total.rows.read == 0;
         // The limits are about the whole export.
-        let whole = if matters && !parts.selection().is_everything() {
+        let selection = parts.selection();
+        let is_part = !selection.is_everything();
+        let whole = if is_part && (matters || selection.precision.is_some()) {
             Some(self.pass(parts, true)?)
         } else {
             None
         };
+        if selection.precision.is_some() {
+            count.calls_of_all = whole.as_ref().map(|whole| whole.calls);
+        }
         let whole = whole.as_ref().unwrap_or(&count);
         let is_first_run = facts.is_none_or(LedgerFacts::is_new);
         let fits = refuse_broken(whole, parts, self.config, is_first_run);
@@ -105,6 +110,9 @@ impl Counting<'_> {
     pub(super) fn pass(&mut self, parts: &mut ReadParts, is_whole: bool) -> Result<FirstCount> {
         let is_only = parts.only().is_some();
         let mut pass = FirstPass::default();
+        if !is_whole && parts.selection().share().is_some() {
+            pass.result.sampled_requests = Some(0);
+        }
         let mut has_broken = false;
         for part in &mut parts.all {
             let mut file = CountedFile::of(&part.input);
@@ -124,7 +132,14 @@ impl Counting<'_> {
         if has_broken {
             return self.pass(parts, is_whole);
         }
-        Ok(pass.result)
+        let FirstPass {
+            sampled,
+            mut result,
+            ..
+        } = pass;
+        let requests = result.calls + sampled.len() as u64;
+        result.sampled_requests = result.sampled_requests.map(|_| requests);
+        Ok(result)
     }
 
     /// Counts the rows of an input, if they are to run. A stream is used up.
@@ -183,7 +198,12 @@ impl Counting<'_> {
     ) -> Result<()> {
         look_up(self.lookup, &mut batch.rows)?;
         file.quality.extend(batch.quality);
-        let (counts, calls, result) = (&mut file.counts, &mut pass.calls, &mut pass.result);
+        let FirstPass {
+            calls,
+            sampled,
+            result,
+        } = pass;
+        let counts = &mut file.counts;
         counts.rows.noticed += batch.noticed;
         for row in &batch.rows {
             counts.rows.read += 1;
@@ -213,7 +233,12 @@ impl Counting<'_> {
             }
             counts.again += u64::from(found.passed_over.is_some());
             match found.result {
-                Some(KnownResult::Answer(_)) => counts.known += 1,
+                Some(KnownResult::Answer(_)) => {
+                    counts.known += 1;
+                    if result.sampled_requests.is_some() && sampled.len() < MAX_DISTINCT_REQUESTS {
+                        sampled.insert(key.fingerprint());
+                    }
+                }
                 Some(KnownResult::Failure(_)) => counts.failed_before += 1,
                 None if calls.contains(&key.fingerprint()) => result.duplicates += 1,
                 None => {
@@ -439,6 +464,8 @@ struct FirstPass {
     /// The fingerprints of the requests that would be sent. Two of ten million share one with a chance below one in 300,000, and
     /// the count would then be too low by one call.
     calls: HashSet<i64, RandomState>,
+    /// Those of a sample that are paid for; beyond [`MAX_DISTINCT_REQUESTS`] too few, so that the sample does not seem surer than it is.
+    sampled: HashSet<i64, RandomState>,
     /// The counts so far.
     result: FirstCount,
 }
@@ -458,11 +485,17 @@ pub(crate) struct FirstCount {
     /// The rows of all of them.
     #[serde(flatten)]
     pub(crate) total: PassCounts,
+    /// The different requests of a sample, whether they are paid for or not.
+    #[serde(skip)]
+    sampled_requests: Option<u64>,
     /// Rows that repeat an earlier one.
     pub(crate) duplicates: u64,
     /// Calls without retries.
     pub(crate) calls: u64,
-    /// Of these, calls for requests without any answer.
+    /// Calls for all rows, where the sample may grow up to these.
+    #[serde(skip)]
+    calls_of_all: Option<u64>,
+    /// Of the calls of this run, those for requests without any answer.
     #[serde(skip)]
     pub(super) new_calls: u64,
     /// There may be fewer calls: there were too many rows to find each that repeats an earlier one.
@@ -595,6 +628,8 @@ impl FirstCount {
             calls: self.calls,
             calls_at_most: self.calls_at_most,
             cost: tariff.map(|tariff| tariff.price.of(self.calls)),
+            sampled_requests: self.sampled_requests,
+            calls_of_all: self.calls_of_all,
         }
     }
 
@@ -616,6 +651,14 @@ impl FirstCount {
         );
         if let Some(tariff) = tariff {
             calls += &format!(" (about {})", tariff.display_for(self.calls));
+        }
+        if let Some(most) = self.calls_of_all {
+            let cost = tariff.map(|tariff| format!(" (about {})", tariff.display_for(most)));
+            calls += &format!(
+                " in this round, at most {}{} in all rounds",
+                count(most),
+                cost.unwrap_or_default()
+            );
         }
         if let Some(left) = left.filter(|left| *left < self.calls) {
             calls += &format!(" (the budget leaves {})", count(left));

@@ -12,7 +12,7 @@ use super::open::metrics_file;
 use super::plan::RunPlan;
 use crate::base::error::{Error, Exit, Result};
 use crate::base::private_file::Readers;
-use crate::commands::signals::RecordFailure;
+use crate::commands::signals::{RecordFailure, StopSignals};
 use crate::commands::text::SummaryFile;
 use crate::config::{RunConfig, WatchConfig};
 use crate::observe::{DecisionRule, LogLine, RunIdentity, RunSummary, end_log, ended_by};
@@ -34,13 +34,32 @@ pub(crate) fn execute(config: RunConfig) -> Result<Exit> {
         // The error is the last line. It would not help to know that the log lacks lines.
         let _ = end_log(LogLine::Error(error.log_words()));
     });
-    run(config, identity, &record).inspect_err(|error| record(error))
+    run(config, &identity, &record).inspect_err(|error| record(error))
 }
 
-fn run(config: RunConfig, identity: RunIdentity, record: &RecordFailure) -> Result<Exit> {
-    let opened = RunPlan::new(config, identity, record)?.open()?;
-    opened.announce();
-    Ok(opened.run()?.finish())
+/// Runs once, or, where a sample grows until enough is known, once for each of its rounds. Each round continues the run, and
+/// takes the answers of the rounds before from the ledger.
+fn run(mut config: RunConfig, identity: &RunIdentity, record: &RecordFailure) -> Result<Exit> {
+    // Before anything is waited for: another run may last for hours, and the header or the key may never come.
+    let signals = StopSignals::start(true)?;
+    loop {
+        let plan = RunPlan::new(config.clone(), identity.clone(), signals.clone(), record)?;
+        let opened = plan.open()?;
+        opened.announce();
+        let ended = opened.run()?;
+        let next = ended.next_round();
+        let exit = ended.finish();
+        let Some(rows) = next else {
+            signals.run_is_over();
+            return Ok(exit);
+        };
+        if let Some(signal) = signals.next_round() {
+            return Ok(Exit::Interrupted(signal));
+        }
+        for input in &mut config.count.files.inputs {
+            input.selection = rows;
+        }
+    }
 }
 
 /// The identity of the run that starts now, as far as it is known without its files.

@@ -18,8 +18,8 @@ use crate::input::{Input, Opened, ReaderSettings};
 use crate::ledger::{RunEnd, RunningLedger};
 use crate::observe::{
     FileState, FileSummary, LedgerLeft, LogLine, MetricsThread, ReportedRun, RunIdentity,
-    RunSummary, SizedFile, Style, end_log, ended_by, one_line, stamp, tell, tell_error, warn,
-    warn_of,
+    RunSummary, SizedFile, Style, end_log, ended_by, is_known, one_line, sample_size, stamp, tell,
+    tell_error, warn, warn_of,
 };
 use crate::output::{Document, DurableFile, Written, partial_of};
 use crate::report::{Comparison, PageContent, ShownThresholds, page};
@@ -41,6 +41,18 @@ pub(super) struct EndedRun {
 }
 
 impl EndedRun {
+    /// The rows of the next round, where a sample grows until enough is known: `None` once it is, or if the run was stopped.
+    pub(super) fn next_round(&self) -> Option<Selection> {
+        let selection = self.parts.selection;
+        let precision = selection.precision.filter(|_| selection.sample.is_some())?;
+        let counts = self.events.with_counts(Clone::clone);
+        let requests = self.identity.expected.as_ref()?.sampled_requests;
+        let size = sample_size(Some(selection), requests, &counts);
+        let is_known = size.is_some_and(|size| is_known(&size, &counts.decisions, precision));
+        let is_stopped = counts.cancelled.is_some() || counts.limited.is_some();
+        (!is_known && !is_stopped).then(|| selection.next_round())
+    }
+
     /// Writes the summary and the report, tells what ended the run early, and ends the run in its ledger. Returns how the process
     /// should exit.
     pub(super) fn finish(self) -> Exit {
@@ -96,7 +108,6 @@ impl EndedRun {
             ledger.finish(patience(&counts));
         }
         drop(base.lock);
-        base.signals.run_is_over();
         exit
     }
 }

@@ -503,12 +503,11 @@ impl RunPlan {
     pub(super) fn new(
         config: RunConfig,
         identity: RunIdentity,
+        signals: StopSignals,
         record: &RecordFailure,
     ) -> Result<Self> {
         // Before anything is opened.
         let (concurrency, few_files) = fit_fd_limit(&config);
-        // Before anything is waited for: another run may last for hours, and the header or the key may never come.
-        let signals = StopSignals::start(true)?;
         let (client, stand_in) = client_settings(&config)?;
         let key = client.key.read()?;
         let wait = LockWait::new(config.wait_lock, !config.watch.quiet);

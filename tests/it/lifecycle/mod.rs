@@ -8,6 +8,7 @@ mod finishing;
 mod kills;
 mod limits;
 mod part;
+mod rounds;
 mod signals;
 mod system;
 mod unread;
