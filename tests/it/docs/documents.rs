@@ -19,7 +19,7 @@ pub(crate) fn documents() -> Vec<(String, String)> {
     let mut names = vec!["README.md".to_owned(), "CHANGELOG.md".to_owned()];
     for entry in fs::read_dir(root().join("docs")).unwrap() {
         let entry = entry.unwrap();
-        // Beside the pages is the schema, which is for programs.
+        // Beside the pages are the schema, which is for programs, and the pictures.
         if entry.path().is_file() {
             names.push(format!("docs/{}", entry.file_name().to_str().unwrap()));
         }
