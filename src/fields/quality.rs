@@ -154,6 +154,11 @@ impl Quality {
         let mut add = |kind, having: SomeRows, at_least, what: String| {
             let (percent, row) = (percent_of(having.rows, self.rows), having.first_row);
             let more = if having.rows > 1 { ", …" } else { "" };
+            let at_least = if having.rows < self.rows {
+                at_least
+            } else {
+                ""
+            };
             let words = format!("{at_least}{percent} of the rows {what} (row {row}{more})");
             findings.push(Finding {
                 kind,
