@@ -86,8 +86,8 @@ fn rewrite(
     let summary_file = places.summary.as_deref();
     let summary_file = summary_file.map(|path| SummaryFile::create(path, opened.readers));
     let summary_file = summary_file.transpose()?;
-    let files = targets.open(opened.readers)?;
-    signals.files_are_open(targets.partial());
+    let open = |target: &Target, readers| signals.open(target, readers);
+    let files = targets.open_with(opened.readers, open)?;
     let mut layout = opened.layout.clone();
     layout.columns.only_decisions = true;
     let mut stage = Decider {

@@ -234,14 +234,25 @@ impl Targets {
     /// # Errors
     /// Exit code 2: one cannot be made. Exit code 3: the disk is full. Nothing is replaced then.
     pub(crate) fn open(&self, readers: Readers) -> Result<RowFiles> {
+        self.open_with(readers, Target::open)
+    }
+
+    /// Opens the files for rows with this function.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub(crate) fn open_with(
+        &self,
+        readers: Readers,
+        open: impl Fn(&Target, Readers) -> Result<OutputFile>,
+    ) -> Result<RowFiles> {
         let beside = |target: &Option<Target>| {
-            let opened = target
-                .as_ref()
-                .map(|target| target.open(self.beside(readers)));
+            let target = target.as_ref();
+            let opened = target.map(|target| open(target, self.beside(readers)));
             opened.transpose().map_err(full_disk)
         };
         let output = match &self.output {
-            Some(target) => target.open(readers).map_err(full_disk)?,
+            Some(target) => open(target, readers).map_err(full_disk)?,
             None => OutputFile::stdout(),
         };
         Ok(RowFiles::new(
@@ -265,16 +276,6 @@ impl Targets {
     fn beside(&self, readers: Readers) -> Readers {
         let output = self.output.as_ref();
         output.map_or(readers, |output| output.narrow(readers))
-    }
-
-    /// The names of the files for rows until they are complete.
-    pub(crate) fn partial(&self) -> Vec<PathBuf> {
-        let files = [&self.output, &self.rejects, &self.changes];
-        files
-            .into_iter()
-            .flatten()
-            .filter_map(Target::partial)
-            .collect()
     }
 }
 

@@ -41,10 +41,9 @@ pub(crate) fn execute(config: &ReportConfig) -> Result<Exit> {
     let target = output.map(|path| Target::new(path, replace)).transpose()?;
     let (content, readers) = count_rows(config)?;
     let output = match &target {
-        Some(target) => target.open(readers)?,
+        Some(target) => signals.open(target, readers)?,
         None => OutputFile::stdout(),
     };
-    signals.files_are_open(target.iter().filter_map(Target::partial));
     if let Some(path) = Document::new(output).complete(&page(&content), |_| {})? {
         let (path, rows) = (display(&path), counted(content.tally.rows(), "row"));
         tell(&format!("rescore: wrote {path}: a report on {rows}"));

@@ -16,10 +16,12 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 
 use crate::base::error::{Error, Exit, Result, Signal};
+use crate::base::private_file::Readers;
 use crate::base::stderr::flush;
 use crate::base::threads::lock;
 use crate::engine::Stop;
 use crate::observe::{LogLine, end_log, tell, tell_error};
+use crate::output::{OutputFile, Target};
 use crate::telemetry::event::CancelReason;
 
 /// A listener for signals. It listens as long as it exists, so that no signal is lost between two waits.
@@ -201,9 +203,21 @@ impl StopSignals {
         Ok(Self(phase))
     }
 
-    /// From now on, a signal removes these files, which were opened under their partial names.
-    pub(crate) fn files_are_open(&self, partial: impl IntoIterator<Item = PathBuf>) {
-        *lock(&self.0) = CommandPhase::WithoutCalls(partial.into_iter().collect());
+    /// Opens a file of a command that is not a run. A signal comes before that, or it removes the file while it is partial.
+    ///
+    /// # Errors
+    /// As [`Target::open`].
+    pub(crate) fn open(&self, target: &Target, readers: Readers) -> Result<OutputFile> {
+        let Some(partial) = target.partial() else {
+            // A pipe may wait for its reader for ever.
+            return target.open(readers);
+        };
+        let mut phase = lock(&self.0);
+        let file = target.open(readers)?;
+        if let CommandPhase::WithoutCalls(files) = &mut *phase {
+            files.push(partial);
+        }
+        Ok(file)
     }
 
     /// This run alone writes to the output: until rows run, a signal is recorded as what kept the run from starting.

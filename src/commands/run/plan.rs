@@ -341,13 +341,15 @@ impl ReadInput {
             InputRows::File(version) => version,
         };
         let path = path_of(input);
+        let opened = open_users(input, plan);
+        // Once it is open, so that no change before that is missed.
         if file_version(path) != Some(version) {
             let path = display(path);
             let error =
                 Error::stopped(format!("`{path}` was modified after its rows were counted"));
             return Err(error.hint("run the same command again when nothing writes to it any more"));
         }
-        open_users(input, plan)
+        opened
     }
 }
 

@@ -1,6 +1,7 @@
 //! How the command ends: nothing stays of an output that is not complete.
 
 use std::io::Write as _;
+use std::process::Command;
 
 use crate::support::process::{Place, device};
 
@@ -36,6 +37,20 @@ fn a_signal_leaves_nothing_and_keeps_what_was_there() {
         assert_eq!(place.names(), ["out.csv"]);
         assert_eq!(place.text("out.csv"), "old");
     }
+}
+
+#[test]
+fn a_signal_while_files_are_opened_leaves_nothing() {
+    let place = Place::with("scored.csv", scored(1));
+    let made = Command::new("mkfifo").arg(place.path("pipe")).status();
+    assert!(made.unwrap().success());
+    // It waits for a reader of the changes when its output is open.
+    let decide = place.rescore("decide scored.csv -o out.csv --changes pipe");
+    let running = decide.start();
+    running.wait_for_file("out.csv.partial", |_| true);
+    running.signal("TERM");
+    running.exits(143);
+    assert_eq!(place.names(), ["pipe", "scored.csv"]);
 }
 
 #[test]
