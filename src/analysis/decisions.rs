@@ -71,6 +71,11 @@ impl DecisionCounts {
         self.decided() + self.none
     }
 
+    /// Rows that are not let in at once: of the bad ones those that are caught, of the good ones false alarms.
+    pub(crate) const fn stopped(&self) -> u64 {
+        self.review + self.block
+    }
+
     /// The number of rows with a decision.
     pub(crate) const fn decided(&self) -> u64 {
         self.approve + self.review + self.block

@@ -1,12 +1,13 @@
 //! How sure a share is: intervals for a share that was counted in some of the rows only. Nothing here knows what is counted.
 
-use std::cmp::Ordering;
-
 /// The number of standard deviations within which 95% of a normal distribution lie.
 const SURE_95: f64 = 1.959_963_985;
-/// Up to 20 values are compared by 3 decisions. So that chance alone marks a share in one table out of twenty at most, each of
-/// these 60 may be marked by a chance of 5% / 60 (Bonferroni).
-const MARKED: f64 = 0.05 / 60.0;
+/// The number of standard deviations beyond which a difference is no chance. Up to 20 values are compared by 3 decisions; so
+/// that chance alone marks a share in one table out of twenty at most, each of these 60 may be marked by a chance of
+/// 5% / 60 (Bonferroni).
+const MARKED: f64 = 3.34;
+/// With fewer expected rows of a kind, the normal distribution says nothing (Cochran's rule).
+const LEAST_EXPECTED: f64 = 5.0;
 
 /// The interval in which a share lies, between 0 and 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -36,48 +37,24 @@ pub(crate) fn wilson(share: f64, observations: f64) -> Interval {
     let z2 = SURE_95 * SURE_95 / observations;
     let centre = share + z2 / 2.0;
     let half = (z2 * (share * (1.0 - share) + z2 / 4.0)).sqrt();
-    // Of nothing and of all, one end is exact.
+    // Of no observations both ends are no number, for which `max` and `min` take the bounds.
     Interval {
-        low: if share > 0.0 {
-            (centre - half) / (1.0 + z2)
-        } else {
-            0.0
-        },
-        high: if share < 1.0 {
-            (centre + half) / (1.0 + z2)
-        } else {
-            1.0
-        },
+        low: ((centre - half) / (1.0 + z2)).max(0.0),
+        high: ((centre + half) / (1.0 + z2)).min(1.0),
     }
 }
 
-/// Whether a share of a group is above or below the share of all others by more than chance; `Equal` if it may be chance. Both
-/// are numbers of rows, and of how many.
-///
-/// Fisher's exact test, which holds for the smallest groups: The design of experiments (1935). The tail is doubled, as a share
-/// may differ to either side.
-pub(crate) fn compare(group: (u64, u64), others: (u64, u64)) -> Ordering {
-    let number = |(part, whole): (u64, u64)| (part as f64, (whole - part) as f64);
-    let ((mut a, mut b), (mut c, mut d)) = (number(group), number(others));
-    let side = (a * d).total_cmp(&(b * c));
-    if side == Ordering::Less {
-        ((a, b), (c, d)) = ((b, a), (d, c));
-    }
-    let ln = |count: f64| ln_gamma(count + 1.0);
-    let fixed = ln(a + b) + ln(c + d) + ln(a + c) + ln(b + d) - ln(a + b + c + d);
-    // The chance of exactly this table, and then of each that is farther off, until they add nothing.
-    let mut chance = (fixed - ln(a) - ln(b) - ln(c) - ln(d)).exp();
-    let mut tail = 0.0;
-    while chance > tail * 1e-9 {
-        tail += chance;
-        chance *= b * c / ((a + 1.0) * (d + 1.0));
-        (a, b, c, d) = (a + 1.0, b - 1.0, c - 1.0, d + 1.0);
-    }
-    if tail * 2.0 < MARKED {
-        side
-    } else {
-        Ordering::Equal
-    }
+/// How many rows more of a kind a group has than the share of all others would give, or fewer; `None` if that may be chance.
+/// Both are numbers of rows of the kind, and of all rows. It is the z test of two proportions.
+pub(crate) fn beyond_chance(group: (u64, u64), others: (u64, u64)) -> Option<f64> {
+    let [part, rows, other_part, other_rows] =
+        [group.0, group.1, others.0, others.1].map(|number| number as f64);
+    let share = (part + other_part) / (rows + other_rows);
+    let difference = part / rows - other_part / other_rows;
+    let error = (share * (1.0 - share) * (1.0 / rows + 1.0 / other_rows)).sqrt();
+    let least_expected = rows.min(other_rows) * share.min(1.0 - share);
+    let is_sure = least_expected >= LEAST_EXPECTED && difference.abs() > MARKED * error;
+    is_sure.then_some(difference * rows)
 }
 
 /// Fewer observations say too little of a rare share, whatever the interval.
@@ -201,26 +178,26 @@ mod tests {
 
     #[test]
     fn only_a_difference_that_is_no_chance_is_one() {
-        assert_eq!(compare((30, 100), (100, 1_000)), Ordering::Greater);
-        assert_eq!(compare((0, 200), (100, 1_000)), Ordering::Less);
-        assert_eq!(
-            compare((100_000, 200_000), (490_000, 1_000_000)),
-            Ordering::Greater
-        );
-        for chance in [
+        for (group, others, rows) in [
+            ((30, 100), (100, 1_000), 20.0),
+            ((0, 200), (100, 1_000), -20.0),
+            ((100_000, 200_000), (490_000, 1_000_000), 2_000.0),
+            ((10, 10), (0, 10), 10.0),
+        ] {
+            let found = beyond_chance(group, others).unwrap();
+            assert!((found - rows).abs() < 1e-6, "{group:?}: {found}");
+        }
+        for (group, others) in [
             ((13, 100), (100, 1_000)),
             ((5, 8), (30, 192)),
             ((2, 2), (14, 198)),
-            ((5, 5), (0, 5)),
+            // Half of 9 rows are too few to expect.
+            ((9, 9), (0, 9)),
             ((0, 0), (100, 1_000)),
             ((3, 3), (0, 0)),
         ] {
-            assert_eq!(compare(chance.0, chance.1), Ordering::Equal, "{chance:?}");
+            assert_eq!(beyond_chance(group, others), None, "{group:?}");
         }
-        // Twice 1 in C(14, 7) = 3432 is below 5% / 60, twice 1 in C(12, 6) = 924 is not.
-        assert_eq!(compare((7, 7), (0, 7)), Ordering::Greater);
-        assert_eq!(compare((0, 7), (7, 7)), Ordering::Less);
-        assert_eq!(compare((6, 6), (0, 6)), Ordering::Equal);
     }
 
     #[test]

@@ -11,7 +11,7 @@ mod what_if;
 
 pub(crate) use bins::Bars;
 pub(crate) use decisions::{CountedRows, DecisionCounts, Drift};
-pub(crate) use interval::{SampleSize, compare, rounded};
+pub(crate) use interval::{SampleSize, beyond_chance, rounded};
 pub(crate) use past::{PairingCounts, PastVerdicts};
 pub(crate) use tally::{DriftTally, GroupTally, PastVerdict, RowTally, TopValues};
-pub(crate) use what_if::{ThresholdPair, ThresholdStep, UserOutcome, WhatIf};
+pub(crate) use what_if::{ThresholdPair, UserOutcome, WhatIf};

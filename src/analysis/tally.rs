@@ -48,8 +48,6 @@ pub(crate) struct DriftTally {
     pub(crate) rose: u64,
     /// Of these, those whose score fell.
     pub(crate) fell: u64,
-    /// Of these, those whose score moved by more than 1.
-    pub(crate) far: u64,
     /// The sums of these scores before and now.
     pub(crate) sums: (f64, f64),
 }
@@ -117,7 +115,6 @@ impl DriftTally {
         self.scores += 1;
         self.rose += u64::from(now > before);
         self.fell += u64::from(now < before);
-        self.far += u64::from((now - before).abs() > 1.0);
         self.sums.0 += before;
         self.sums.1 += now;
     }
@@ -226,11 +223,11 @@ mod tests {
         assert_eq!((tally.rows(), tally.without_verdict()), (6, 1));
         let what_if = tally.what_if.as_ref().unwrap();
         assert_eq!((tally.undecided, what_if.decided_otherwise()), (1, 1));
-        assert_eq!((tally.scored, what_if.total().all.rows()), (4, 4));
+        assert_eq!((tally.scored, what_if.todays_pair().all.rows()), (4, 4));
         let drift = &tally.drift;
         assert_eq!((drift.decisions.compared, drift.decisions.changed), (3, 2));
         assert_eq!((drift.scores, drift.rose, drift.fell), (2, 1, 0));
-        assert_eq!((drift.far, drift.sums), (0, (1.5 + 2.1, 2.0 + 2.1)));
+        assert_eq!(drift.sums, (1.5 + 2.1, 2.0 + 2.1));
     }
 
     #[test]

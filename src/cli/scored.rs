@@ -10,12 +10,11 @@ use super::help::{as_typed, output_for};
 use super::settings::SettingsArgs;
 use crate::base::error::{Error, Result};
 use crate::config::{
-    AskedThresholds, DecideConfig, DecideOutput, DecideTask, EarlierFile, ReportConfig, values,
+    AskedThresholds, DecideConfig, DecideOutput, DecideTask, EarlierFile, ReportConfig, WHAT_IF,
+    values,
 };
-use crate::fields;
 use crate::input::{FileSettings, Input};
-use crate::selection::Condition;
-use crate::verdict::{DecisionPolicy, Thresholds};
+use crate::verdict::DecisionPolicy;
 
 #[derive(Debug, Args)]
 struct ScoredArgs {
@@ -49,36 +48,8 @@ impl ScoredArgs {
     }
 }
 
-const WHAT_IF: &str = "What other thresholds would do";
 /// Options that only make sense if rows are written.
 const ROW_OPTIONS: [&str; 4] = ["output", "changes", "overwrite", "summary"];
-
-#[derive(Debug, Args)]
-struct AskedArgs {
-    /// Count what would be caught, missed and falsely alarmed: in COLUMN these values mean fraud (bad), others good, none not known
-    ///
-    /// Bad rows are caught if they would be blocked or reviewed, and missed if approved; good rows that would be blocked or
-    /// reviewed are false alarms. Outcomes are known only of users who were let in.
-    #[arg(long, value_name = "COLUMN=VALUE,..", value_parser = values::outcome, help_heading = WHAT_IF)]
-    outcome: Option<Condition>,
-    /// Name the thresholds that catch this share of the bad rows with the fewest reviews, and block no more rows than today
-    #[arg(long, value_name = "N%", value_parser = values::catch, requires = "outcome", help_heading = WHAT_IF)]
-    catch: Option<f64>,
-    /// The summary that `rescore run --summary FILE` wrote: how the run went, and whether the rows are a sample
-    #[arg(long, value_name = "FILE", value_parser = values::file())]
-    run: Option<PathBuf>,
-}
-
-impl AskedArgs {
-    fn about(self, today: Thresholds) -> AskedThresholds {
-        AskedThresholds {
-            today,
-            outcome: self.outcome,
-            catch: self.catch,
-            summary: self.run,
-        }
-    }
-}
 
 #[derive(Debug, Args)]
 pub(super) struct DecideArgs {
@@ -95,7 +66,7 @@ pub(super) struct DecideArgs {
     #[arg(long, requires = "what_if", conflicts_with_all = ROW_OPTIONS, help_heading = WHAT_IF)]
     json: bool,
     #[command(flatten)]
-    asked: AskedArgs,
+    asked: AskedThresholds,
 
     #[command(flatten)]
     policy: PolicyArgs,
@@ -115,14 +86,16 @@ impl DecideArgs {
                 .hint("leave one of them out"));
             };
             DecideTask::WhatIf {
-                asked: self.asked.about(today),
+                asked: AskedThresholds {
+                    today,
+                    ..self.asked
+                },
                 json: self.json,
             }
         } else if self.asked.outcome.is_some() || self.asked.run.is_some() {
-            return Err(Error::usage(
-                "`--outcome` and `--run` tell more about other thresholds, which `--what-if` compares",
-            )
-            .hint("add `--what-if`"));
+            return Err(
+                Error::usage("`--outcome` and `--run` go with `--what-if`").hint("add `--what-if`")
+            );
         } else {
             let scored = self.scored.path();
             let (input, output) = (as_typed(scored), output_for("decided", scored));
@@ -159,20 +132,17 @@ pub(super) struct ReportArgs {
     /// Pair the rows of both files by this column, such as an id
     #[arg(long, value_name = "COLUMN", requires = "against")]
     key: Option<String>,
-    /// Show decisions by the values of this column, at most a hundred, which then appear in the page (repeatable, up to 8 times)
+    /// Show decisions by the values of this column, at most a hundred, which then appear in the page (repeatable)
     #[arg(long, value_name = "COLUMN")]
     by: Vec<String>,
     #[command(flatten)]
-    asked: AskedArgs,
+    asked: AskedThresholds,
     #[command(flatten)]
     thresholds: ThresholdArgs,
     /// Replace an existing report
     #[arg(long, help_heading = FILES)]
     overwrite: bool,
 }
-
-/// More columns than a page should have.
-const MAX_BY_COLUMNS: usize = 8;
 
 impl ReportArgs {
     pub(super) fn into_config(self) -> Result<ReportConfig> {
@@ -182,12 +152,6 @@ impl ReportArgs {
         let input = as_typed(self.scored.path());
         let command = format!("rescore report {input} -o report.html");
         refuse_terminal(self.output.as_deref(), &command)?;
-        if self.by.len() > MAX_BY_COLUMNS {
-            return Err(Error::usage(format!(
-                "`--by` was given {} times, and {MAX_BY_COLUMNS} are allowed",
-                self.by.len()
-            )));
-        }
         let against = match (self.against, self.key) {
             (Some(path), Some(key)) => Some(EarlierFile {
                 file: self.scored.format.file(Input::File(path))?,
@@ -195,20 +159,15 @@ impl ReportArgs {
             }),
             _ => None,
         };
-        for column in &self.by {
-            let name = column.rsplit('/').next().unwrap_or(column);
-            if let Some((field, _)) = fields::rank(name) {
-                return Err(Error::usage(format!(
-                    "`--by {column}` would show the field `{field}` of each user: choose a column such as the country"
-                )));
-            }
-        }
         Ok(ReportConfig {
             scored,
             against,
             prefix: self.scored.prefix,
             by: self.by,
-            asked: self.asked.about(self.thresholds.thresholds()?),
+            asked: AskedThresholds {
+                today: self.thresholds.thresholds()?,
+                ..self.asked
+            },
             output: self.output.filter(|path| path != Path::new("-")),
             overwrite: self.overwrite,
         })

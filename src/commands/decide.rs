@@ -3,14 +3,13 @@
 //! A reader's thread finds the verdict in each row; the thread that called decides, and either writes the rows again or
 //! counts what other thresholds would do. Nothing is guessed: a row that is not as rescore writes it stays as it is.
 
-use std::mem;
 use std::path::PathBuf;
 
 use tokio::time::Instant;
 
 use super::files::{Targets, check_name, refuse_clashes};
 use super::inputs::{
-    open_scored, outcome_of, read_ahead, read_summary, refuse_other_run, warn_if_empty,
+    open_scored, outcome_of, read_ahead, read_summary, refuse_other_run, value_of, warn_if_empty,
 };
 use super::signals::StopSignals;
 use super::text::{SummaryFile, print};
@@ -21,7 +20,6 @@ use crate::input::{FileSettings, refuse_missing};
 use crate::layout::{DECISION_COLUMN, Layout, SCORE_COLUMN};
 use crate::observe::{DecideSummary, ReportedRun, ScoredRows, WhatIfView, tell, warn};
 use crate::output::{Replace, RowFiles, Target, WriteError, Writer, Written};
-use crate::row::{RawRow, Span};
 use crate::row_state::{Row, RowBatch, RowState};
 use crate::verdict::{
     Answer, Decision, DecisionPolicy, Failure, Reason, Score, Thresholds, TransactionId, Verdict,
@@ -142,30 +140,33 @@ fn end_files(
 
 /// Counts the scores and prints what each pair of thresholds would do, from one pass that writes nothing.
 fn what_if(file: &FileSettings, prefix: &str, asked: &AskedThresholds, json: bool) -> Result<Exit> {
-    let run = asked.summary.as_deref().map(read_summary).transpose()?;
+    let run = asked.run.as_deref().map(read_summary).transpose()?;
     let outcome = asked.outcome.as_ref();
     let column = outcome.map(|outcome| outcome.column.clone());
     let (reader, opened) = open_scored(file, prefix, column.into_iter().collect())?;
     let layout = &opened.layout;
     let (mut what_if, mut scored) = (WhatIf::new(&asked.today), ScoredRows::default());
     for batch in read_ahead(reader)? {
-        for mut row in batch?.rows {
+        for row in batch?.rows {
             scored.rows += 1;
-            let known = outcome_of(&row, layout, 0, outcome);
-            let read = mem::replace(&mut row.state, RowState::Left);
-            match score_of(&row.raw, read, layout) {
+            let known = outcome.map(|is_bad| outcome_of(&value_of(&row, layout, 0), is_bad));
+            match score_of(&row, layout) {
                 Err(failure) => scored.count_unreadable(row.number, failure.reason),
-                Ok((None, _)) => scored.without_verdict += 1,
-                Ok((Some(score), _)) => {
+                Ok(None) => scored.without_verdict += 1,
+                Ok(Some(score)) => {
                     let decision = layout.value(row.raw.slice(row.raw.value_of(DECISION_COLUMN)));
-                    what_if.count(&score, Decision::of_word(&decision), known);
+                    what_if.count(
+                        &score,
+                        Decision::of_word(&decision),
+                        known.unwrap_or_default(),
+                    );
                 }
             }
         }
     }
     warn_if_empty(&opened.name, scored.rows);
-    if let Some((run, summary)) = run.as_ref().zip(asked.summary.as_deref()) {
-        refuse_other_run(run, summary, scored.rows, &opened.name)?;
+    if let Some(run) = &run {
+        refuse_other_run(run, scored.rows, &opened.name)?;
     }
     // Other thresholds than the usual ones are meant.
     if asked.today == Thresholds::default() {
@@ -190,27 +191,20 @@ fn what_if(file: &FileSettings, prefix: &str, asked: &AskedThresholds, json: boo
     })
 }
 
-/// The score of a row, `None` if it failed in the run; and the spans of the columns that were asked for.
-fn score_of(
-    row: &RawRow,
-    read: RowState,
-    layout: &Layout,
-) -> Result<(Option<Score>, Box<[Span]>), Failure> {
-    let asked = match read {
-        RowState::Invalid(failure) => return Err(failure),
-        RowState::Scored(asked) => asked,
-        _ => Box::default(),
-    };
+/// The score of a row; `None` if it failed in the run.
+fn score_of(row: &Row, layout: &Layout) -> Result<Option<Score>, Failure> {
+    if let RowState::Invalid(failure) = &row.state {
+        return Err(failure.clone());
+    }
     let foreign = |message| Failure::new(Reason::ExistingColumns, message);
-    let value = |column| layout.value(row.slice(row.value_of(column)));
+    let value = |column| layout.value(row.raw.slice(row.raw.value_of(column)));
     let score = value(SCORE_COLUMN);
     if !score.is_empty() {
-        let score = Score::from_json_number(&score).map_err(foreign)?;
-        return Ok((Some(score), asked));
+        return Score::from_json_number(&score).map(Some).map_err(foreign);
     }
     // A decision that has no score is not ours to remove.
     match Decision::of_word(&value(DECISION_COLUMN)) {
-        None => Ok((None, asked)),
+        None => Ok(None),
         Some(_) => Err(foreign("a decision without a score")),
     }
 }
@@ -234,27 +228,30 @@ impl Decider<'_> {
         Ok(())
     }
 
-    fn verdict(&mut self, row: &mut Row) -> Verdict {
+    fn verdict(&mut self, row: &Row) -> Verdict {
         let scored = &mut self.summary.scored;
         scored.rows += 1;
-        let read = mem::replace(&mut row.state, RowState::Left);
-        match score_of(&row.raw, read, self.layout) {
+        match score_of(row, self.layout) {
             Err(failure) => {
                 scored.count_unreadable(row.number, failure.reason);
                 Verdict::Failed(failure)
             }
-            Ok((None, _)) => {
+            Ok(None) => {
                 scored.without_verdict += 1;
                 Verdict::Failed(Failure::new(Reason::NoAnswer, "the row has no score"))
             }
-            Ok((Some(score), asked)) => {
-                let level = asked.first();
-                let level = level.map(|span| self.layout.value(row.raw.slice(*span)));
-                let (answer, decision) = self.decide(score, level.as_deref());
+            Ok(Some(score)) => {
+                let decision = self.decide(&score, &value_of(row, self.layout, 0));
                 match decision {
                     Some(_) => self.summary.decisions.count(decision),
                     None => self.summary.undecided.count(row.number),
                 }
+                let answer = Answer {
+                    // The row keeps its own.
+                    transaction_id: TransactionId::default(),
+                    score,
+                    captured: Box::default(),
+                };
                 Verdict::Scored(answer, decision)
             }
         }
@@ -262,24 +259,14 @@ impl Decider<'_> {
 
     /// The decision about a row with this score and this level, as the level is written or as the service gave it: in a cell,
     /// a run puts a quote before what a spreadsheet would take for a formula.
-    fn decide(&self, score: Score, level: Option<&str>) -> (Answer, Option<Decision>) {
-        let given = level.map(|written| {
-            let protected = written.strip_prefix('\'').filter(|text| is_formula(text));
-            protected.unwrap_or(written)
-        });
-        let json = given.map(|level| serde_json::Value::from(level).to_string().into());
-        let answer = Answer {
-            // The row keeps its own.
-            transaction_id: TransactionId::default(),
-            score,
-            captured: Box::new([json]),
-        };
-        let as_written = match (&self.policy, level) {
-            (DecisionPolicy::Level { levels, .. }, Some(level)) => levels.decide(level),
-            _ => None,
-        };
-        let decision = as_written.or_else(|| self.policy.decide(&answer));
-        (answer, decision)
+    fn decide(&self, score: &Score, level: &str) -> Option<Decision> {
+        match &self.policy {
+            DecisionPolicy::Score(thresholds) => Some(thresholds.decide(score)),
+            DecisionPolicy::Level { levels, .. } => levels.decide(level).or_else(|| {
+                let given = level.strip_prefix('\'').filter(|text| is_formula(text));
+                levels.decide(given?)
+            }),
+        }
     }
 
     /// What was counted, and the files.

@@ -154,15 +154,16 @@ pub(super) fn read_past(
             let (score, decision) = verdict_of(&row, &layout);
             let by_score = || Some(thresholds?.decide(score.as_ref()?));
             let decision = decision.or_else(by_score);
-            past.add(&asked(&row, &layout, 0), score.as_ref(), decision);
+            past.add(&value_of(&row, &layout, 0), score.as_ref(), decision);
         }
     }
     past.sort();
     Ok((past, name))
 }
 
-/// The value of one of the columns that are asked for in a scored file, by its index; empty in a row that cannot be read.
-pub(super) fn asked<'a>(row: &'a Row, layout: &Layout, index: usize) -> Cow<'a, str> {
+/// The value of one of the columns that are asked for in a scored file, by its index; empty where there is none, and in a row
+/// that cannot be read.
+pub(super) fn value_of<'a>(row: &'a Row, layout: &Layout, index: usize) -> Cow<'a, str> {
     let span = match &row.state {
         RowState::Scored(asked) => asked.get(index).copied(),
         _ => None,
@@ -179,20 +180,11 @@ pub(super) fn verdict_of(row: &Row, layout: &Layout) -> (Option<Score>, Option<D
     }
 }
 
-/// What the user of a row turned out to be, by the value of the column that was asked for at this place.
-pub(super) fn outcome_of(
-    row: &Row,
-    layout: &Layout,
-    place: usize,
-    is_bad: Option<&Condition>,
-) -> UserOutcome {
-    let Some(is_bad) = is_bad else {
-        return UserOutcome::Unknown;
-    };
-    let value = asked(row, layout, place);
+/// What a user turned out to be, by this value; `is_bad` holds for those of frauds.
+pub(super) fn outcome_of(value: &str, is_bad: &Condition) -> UserOutcome {
     match value.trim() {
         "" => UserOutcome::Unknown,
-        _ if is_bad.holds(&value) => UserOutcome::Bad,
+        _ if is_bad.holds(value) => UserOutcome::Bad,
         _ => UserOutcome::Good,
     }
 }
@@ -213,22 +205,16 @@ pub(super) fn read_summary(path: &Path) -> Result<ReportedRun> {
     })
 }
 
-/// Fails unless the summary at this path is about as many rows as the file has.
+/// Fails unless the summary is about as many rows as the file has.
 ///
 /// # Errors
 /// Exit code 2: it is not the summary of the run that wrote the file.
-pub(super) fn refuse_other_run(
-    run: &ReportedRun,
-    summary: &Path,
-    rows: u64,
-    file: &str,
-) -> Result<()> {
+pub(super) fn refuse_other_run(run: &ReportedRun, rows: u64, file: &str) -> Result<()> {
     let [written, rows] = [run.counts.rows.written, rows].map(count);
     if written == rows {
         return Ok(());
     }
-    let summary = summary.display();
-    let message = format!("`{summary}` is about {written} rows, but {file} has {rows}");
+    let message = format!("the summary is about {written} rows, but {file} has {rows}");
     let hint = "give the summary of the run that wrote this file to `--run`";
     Err(Error::usage(message).hint(hint))
 }

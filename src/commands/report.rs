@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::files::refuse_clashes;
 use super::inputs::{
-    asked, open_scored, outcome_of, read_ahead, read_past, read_summary, refuse_other_run,
+    open_scored, outcome_of, read_ahead, read_past, read_summary, refuse_other_run, value_of,
     verdict_of, warn_if_empty,
 };
 use super::signals::StopSignals;
@@ -16,6 +16,7 @@ use crate::base::error::{Error, Exit, Result};
 use crate::base::private_file::Readers;
 use crate::base::text::{display, quoted};
 use crate::config::{AskedThresholds, EarlierFile, ReportConfig};
+use crate::fields;
 use crate::input::{Input, refuse_missing};
 use crate::observe::{ReportedRun, counted, stamp, tell};
 use crate::output::{Document, OutputFile, Replace, Target};
@@ -54,7 +55,7 @@ pub(crate) fn execute(config: &ReportConfig) -> Result<Exit> {
 /// Fails if the page would overwrite one of its sources.
 fn refuse_overwriting(config: &ReportConfig) -> Result<()> {
     let against = config.against.as_ref().map(|against| &against.file.input);
-    let summary = config.asked.summary.clone().map(Input::File);
+    let summary = config.asked.run.clone().map(Input::File);
     let mut sources = [Some(&config.scored.input), against, summary.as_ref()]
         .into_iter()
         .flatten();
@@ -67,14 +68,9 @@ fn refuse_overwriting(config: &ReportConfig) -> Result<()> {
 /// Exit code 2: a file cannot be read, the earlier file has no rows or none of this one's, or the summary is about another
 /// file.
 fn count_rows(config: &ReportConfig) -> Result<(PageContent, Readers)> {
-    let AskedThresholds {
-        summary,
-        outcome,
-        today,
-        ..
-    } = &config.asked;
-    let (summary, outcome, today) = (summary.as_deref(), outcome.as_ref(), Some(today));
-    let run = summary.map(read_summary).transpose()?;
+    let (asked_for, today) = (&config.asked, Some(&config.asked.today));
+    let outcome = asked_for.outcome.as_ref();
+    let run = asked_for.run.as_deref().map(read_summary).transpose()?;
     // These columns are asked for first, then that of the outcomes, then the key.
     let column = outcome.map(|outcome| outcome.column.clone());
     let key = config.against.iter().map(|against| against.key.clone());
@@ -91,14 +87,16 @@ fn count_rows(config: &ReportConfig) -> Result<(PageContent, Readers)> {
     let mut sandbox = run.as_ref().is_some_and(|run| run.sandbox);
     for batch in read_ahead(reader)? {
         for row in &batch?.rows {
+            let value = |index| value_of(row, layout, index);
             let before = past
                 .as_mut()
-                .and_then(|(past, _)| past.find(&asked(row, layout, of_key)));
+                .and_then(|(past, _)| past.find(&value(of_key)));
             let (score, decision) = verdict_of(row, layout);
-            let known = outcome_of(row, layout, of_outcome, outcome);
+            let known = outcome.map(|is_bad| outcome_of(&value(of_outcome), is_bad));
+            let known = known.unwrap_or_default();
             tally.count(score.as_ref(), decision, before.as_ref(), known);
             for (place, group) in groups.iter_mut().enumerate() {
-                group.count(asked(row, layout, place).as_bytes(), decision);
+                group.count(value(place).as_bytes(), decision);
             }
             if !sandbox && matches!(row.state, RowState::Scored(_)) {
                 let id = layout.value(row.raw.slice(row.raw.value_of(0)));
@@ -108,37 +106,51 @@ fn count_rows(config: &ReportConfig) -> Result<(PageContent, Readers)> {
     }
     warn_if_empty(name, tally.rows());
     let comparison = comparison(against.zip(past), name)?;
-    let redecided = is_redecided(run.as_ref().zip(summary), &mut tally, name)?;
+    let redecided = run.as_ref().map(|run| is_redecided(run, &mut tally, name));
+    let redecided = redecided.transpose()?.unwrap_or(false);
     for (column, group) in config.by.iter().zip(&groups) {
         refuse_personal(column, group, run.as_ref())?;
     }
-    let thresholds = shown_thresholds(config, &mut tally);
     let groups = config.by.iter().zip(groups);
     let groups = groups.map(|(column, groups)| (column.clone(), groups.top(TOP)));
     let content = PageContent {
         file: name_of(&config.scored.input),
         made: stamp(),
         sandbox,
+        thresholds: shown_thresholds(asked_for, &mut tally),
         tally,
         comparison,
         groups: groups.collect(),
         run,
         redecided,
-        thresholds,
     };
     Ok((content, opened.readers))
 }
 
-/// What the page shows of thresholds. If others have decided, they are read from the rows, and those that were given are shown by
-/// whom they would concern.
-fn shown_thresholds(config: &ReportConfig, tally: &mut RowTally) -> ShownThresholds {
-    let asked = &config.asked;
+/// Whether the file has other decisions than its run's summary, as after `rescore decide`. Of those that levels made, no
+/// thresholds are shown.
+///
+/// # Errors
+/// Exit code 2: it is not the summary of the run that wrote the file.
+fn is_redecided(run: &ReportedRun, tally: &mut RowTally, file: &str) -> Result<bool> {
+    refuse_other_run(run, tally.rows(), file)?;
+    let differs = |decision| run.counts.decisions.of(decision) != tally.decisions.of(decision);
+    let is_redecided = Decision::ALL.into_iter().map(Some).any(differs);
+    if !is_redecided && run.levels.is_some() {
+        tally.what_if = None;
+    }
+    Ok(is_redecided)
+}
+
+/// What the page shows of thresholds. If others have decided than those that were given, they are read from the rows, and the
+/// given ones are shown by whom they would concern.
+fn shown_thresholds(asked: &AskedThresholds, tally: &mut RowTally) -> ShownThresholds {
     let are_read = tally.what_if.as_mut().is_some_and(WhatIf::read_thresholds);
-    let candidate = Some(asked.today.clone());
+    let is_candidate = are_read && asked.today != Thresholds::default();
     ShownThresholds {
         outcome: asked.outcome.as_ref().map(|outcome| outcome.column.clone()),
         catch: asked.catch,
-        candidate: candidate.filter(|it| are_read && *it != Thresholds::default()),
+        candidate: is_candidate.then(|| asked.today.clone()),
         are_read,
     }
 }
@@ -146,7 +158,7 @@ fn shown_thresholds(config: &ReportConfig, tally: &mut RowTally) -> ShownThresho
 /// The comparison with the earlier file and its verdicts, if there is one.
 ///
 /// # Errors
-/// Exit code 2: it has no rows, or none of the other file's.
+/// Exit code 2: it has none of the other file's rows.
 fn comparison(
     with: Option<(&EarlierFile, (PastVerdicts, String))>,
     file: &str,
@@ -155,24 +167,13 @@ fn comparison(
         return Ok(None);
     };
     let pairing = past.pairing(&against.key);
-    let message = match (
-        pairing.paired + pairing.ambiguous,
-        pairing.gone,
-        pairing.new,
-    ) {
-        (0, 0, _) => format!("{earlier} has no rows to compare with"),
-        (0, _, 1..) => {
-            let column = quoted(&against.key);
-            format!("no row of {file} is in {earlier}, by the column {column}")
-        }
-        _ => {
-            return Ok(Some(Comparison::File {
-                name: name_of(&against.file.input),
-                pairing,
-            }));
-        }
-    };
-    Err(Error::usage(message))
+    if pairing.paired + pairing.ambiguous == 0 && pairing.new > 0 {
+        let column = quoted(&against.key);
+        let message = format!("no row of {file} is in {earlier}, by the column {column}");
+        return Err(Error::usage(message));
+    }
+    let name = name_of(&against.file.input);
+    Ok(Some(Comparison::File { name, pairing }))
 }
 
 /// A file's name without its directory, which has no place in a page that is passed on.
@@ -184,37 +185,16 @@ fn name_of(input: &Input) -> String {
     )
 }
 
-/// Whether the file has other decisions than its run's summary, as after `rescore decide`. Of those that levels made, no
-/// thresholds are shown.
-///
-/// # Errors
-/// Exit code 2: it is not the summary of the run that wrote the file.
-fn is_redecided(
-    run: Option<(&ReportedRun, &Path)>,
-    tally: &mut RowTally,
-    file: &str,
-) -> Result<bool> {
-    let Some((run, summary)) = run else {
-        return Ok(false);
-    };
-    refuse_other_run(run, summary, tally.rows(), file)?;
-    let differs = |decision| run.counts.decisions.of(decision) != tally.decisions.of(decision);
-    let differs = Decision::ALL.into_iter().map(Some).any(differs);
-    if !differs && run.levels.is_some() {
-        tally.what_if = None;
-    }
-    Ok(differs)
-}
-
 /// Fails if a column names users rather than groups of them.
 ///
 /// # Errors
-/// Exit code 2: it has more than a hundred values, or is a field that the run has sent.
+/// Exit code 2: it is a field of users, or has more than a hundred values.
 fn refuse_personal(column: &str, groups: &GroupTally, run: Option<&ReportedRun>) -> Result<()> {
     let name = quoted(column);
+    let is_field = fields::rank(column.rsplit('/').next().unwrap_or(column)).is_some();
     let mapping = run.and_then(|run| run.mapping.as_deref());
-    let why = if mapping.is_some_and(|mapping| mapping.contains(&name)) {
-        "the run has sent its values as a field of each user"
+    let why = if is_field || mapping.is_some_and(|mapping| mapping.contains(&name)) {
+        "it is a field of each user"
     } else if groups.has_too_many() {
         "it has more than 100 different values"
     } else {

@@ -362,17 +362,27 @@ pub(crate) enum DecideTask {
     },
 }
 
+/// The part of the help about thresholds.
+pub(crate) const WHAT_IF: &str = "What other thresholds would do";
+
 /// What a command asks about the thresholds of a scored file.
-#[derive(Debug)]
+#[derive(Debug, Args)]
 pub(crate) struct AskedThresholds {
-    /// Those of today.
-    pub(crate) today: Thresholds,
-    /// Rows for which it holds are bad, and others good, unless their value is empty.
+    /// Count what would be caught, missed and falsely alarmed: in COLUMN these values mean fraud (bad), others good, none not known
+    ///
+    /// Bad rows are caught if they would be blocked or reviewed, and missed if approved; good rows that would be blocked or
+    /// reviewed are false alarms. Outcomes are known only of users who were let in.
+    #[arg(long, value_name = "COLUMN=VALUE,..", value_parser = values::outcome, help_heading = WHAT_IF)]
     pub(crate) outcome: Option<Condition>,
-    /// The share of the bad rows that is to be caught, in percent.
+    /// Name the thresholds that catch this share of the bad rows with the fewest reviews, and block no more rows than today
+    #[arg(long, value_name = "N%", value_parser = values::catch, requires = "outcome", help_heading = WHAT_IF)]
     pub(crate) catch: Option<f64>,
-    /// The summary of the run that wrote the file.
-    pub(crate) summary: Option<PathBuf>,
+    /// The summary that `rescore run --summary FILE` wrote: how the run went, and whether the rows are a sample
+    #[arg(long, value_name = "FILE", value_parser = values::file())]
+    pub(crate) run: Option<PathBuf>,
+    /// Those of today, which other options name.
+    #[arg(skip)]
+    pub(crate) today: Thresholds,
 }
 
 /// Where the rows of a scored file are written, and how they are reported.

@@ -26,12 +26,12 @@ pub(crate) struct ScoredRows {
     pub(crate) rows: u64,
     /// Rows without a score, which failed in the run.
     pub(crate) without_verdict: u64,
-    unreadable: UnreadableRows,
+    pub(super) unreadable: UnreadableRows,
 }
 
 /// Rows that cannot be read: how many, the first ones, and why.
 #[derive(Debug, Default, Serialize)]
-struct UnreadableRows {
+pub(super) struct UnreadableRows {
     #[serde(flatten)]
     named: CountedRows,
     reasons: BTreeMap<Reason, u64>,

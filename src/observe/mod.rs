@@ -32,4 +32,4 @@ pub(crate) use summary::{
     RunSummary, SizedFile, ended_by, only_of_others, refuse_other_content,
 };
 pub(crate) use summary_text::{facts, headline};
-pub(crate) use what_if::{ONLY_LET_IN, WhatIfView, interval, outcome_lines, today};
+pub(crate) use what_if::{WhatIfView, in_words, threshold_cells, threshold_lines};

@@ -1,5 +1,7 @@
 //! What the shares of a sample mean for all rows: in words, and for programs. How sure a share is, `analysis` knows.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use super::numbers::{count, counted};
@@ -36,32 +38,39 @@ pub(crate) fn is_known(size: &SampleSize, decisions: &DecisionCounts, to: Precis
     })
 }
 
-/// From where to where the share of a decision in all rows lies, in 95 of 100 samples: in percent, and how many rows that is.
-fn range(
+/// For each decision: from where to where its share in all rows lies, in 95 of 100 samples, in percent, and how many rows that
+/// is.
+fn ranges(
     size: &SampleSize,
     decisions: &DecisionCounts,
-    decision: Decision,
-) -> ([f64; 2], [u64; 2]) {
+) -> [(&'static str, [f64; 2], [u64; 2]); 3] {
     let all = decisions.decided();
-    let found = size.interval(decisions.of(Some(decision)), all);
-    let ends = [found.low, found.high];
-    let in_all = size.in_all(all) as f64;
-    (
-        ends.map(|end| thousandths(end * 100.0)),
-        ends.map(|end| rounded(end * in_all)),
-    )
+    Decision::ALL.map(|decision| {
+        let found = size.interval(decisions.of(Some(decision)), all);
+        let ends = [found.low, found.high];
+        let rows = ends.map(|end| rounded(end * size.in_all(all) as f64));
+        let percent = ends.map(|end| thousandths(end * 100.0));
+        (decision.word(), percent, rows)
+    })
 }
 
-/// The ranges of these decisions about rows of the sample, for programs.
-pub(super) fn ranges(size: &SampleSize, decisions: &DecisionCounts) -> Value {
-    let range = |decision: Decision| {
-        let (percent, rows) = range(size, decisions, decision);
-        (
-            decision.word().to_owned(),
-            json!({"percent": percent, "rows": rows}),
-        )
-    };
-    Decision::ALL.into_iter().map(range).collect()
+/// The same as [`sample_lines`], for programs.
+pub(super) fn sample_json(
+    size: &SampleSize,
+    decisions: &DecisionCounts,
+    tariff: Option<&Tariff>,
+) -> Value {
+    let shares = ranges(size, decisions);
+    let shares =
+        shares.map(|(word, percent, rows)| (word, json!({"percent": percent, "rows": rows})));
+    json!({
+        "percent": size.percent,
+        "rows": size.rows,
+        "requests": size.requests,
+        "rows_in_all": size.in_all(size.rows),
+        "cost_in_all": tariff.map(|tariff| tariff.price.of(size.in_all(size.requests))),
+        "shares": BTreeMap::from(shares),
+    })
 }
 
 /// What a sample with these decisions says about all rows.
@@ -72,27 +81,18 @@ pub(crate) fn sample_lines(
 ) -> Vec<String> {
     let cost = tariff.map(|tariff| tariff.display_for(size.in_all(size.requests)));
     let cost = cost.map(|cost| format!(", which cost about {cost}"));
+    let cost = cost.unwrap_or_default();
+    let (share, all) = (size.percent, count(size.in_all(size.rows)));
     let (rows, requests) = (counted(size.rows, "row"), counted(size.requests, "request"));
-    let head = [
+    let mut lines = vec![
         format!(
-            "a sample of {}% of the distinct requests: {rows} with a verdict, of {requests}",
-            size.percent
+            "a sample of {share}% of the distinct requests: {rows} with a verdict, of {requests}"
         ),
-        format!(
-            "of all rows (about {}{}), with 95% confidence:",
-            count(size.in_all(size.rows)),
-            cost.unwrap_or_default(),
-        ),
+        format!("of all rows (about {all}{cost}), with 95% confidence:"),
     ];
-    let range = |decision: Decision| {
-        let ([low, high], rows) = range(size, decisions, decision);
-        let (word, [fewest, most]) = (decision.word(), rows.map(count));
-        format!("  {word} {}: {fewest} to {most} rows", between(low, high))
-    };
-    head.into_iter().chain(Decision::ALL.map(range)).collect()
-}
-
-/// `71.7% to 77.1%`, of two numbers in percent.
-pub(super) fn between(low: f64, high: f64) -> String {
-    format!("{} to {}", percent(low), percent(high))
+    lines.extend(ranges(size, decisions).map(|(word, share, rows)| {
+        let ([low, high], [fewest, most]) = (share.map(percent), rows.map(count));
+        format!("  {word} {low} to {high}: {fewest} to {most} rows")
+    }));
+    lines
 }

@@ -1,23 +1,21 @@
-//! What `decide --what-if` shows: what other thresholds would do, as a text for people and an object for programs.
+//! What `decide --what-if` and a report show of other thresholds: in words, as a table, and as an object for programs.
 //!
 //! People see a table that fits a terminal, and programs every pair. A table of all pairs would fit no screen, and does not
 //! have to: the share that is approved depends only on the first threshold, the share that is blocked only on the second. The
 //! share that is left for review depends on both.
 
-use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::decide::ScoredRows;
 use super::numbers::{count, counted, one_line};
-use super::sample::{between, ranges, sample_lines};
-use crate::analysis::{SampleSize, ThresholdPair, ThresholdStep, WhatIf};
+use super::sample::{sample_json, sample_lines};
+use crate::analysis::{DecisionCounts, SampleSize, ThresholdPair, WhatIf};
 use crate::base::money::Tariff;
 use crate::base::numbers::{percent_of, rounded};
+use crate::verdict::{Decision, Thresholds};
 
 /// The version of the object. Within one, keys are only added.
 const VERSION: u8 = 1;
-/// What no number can say.
-pub(crate) const ONLY_LET_IN: &str = "outcomes are known only of users who were let in";
 
 /// What other thresholds would do to the rows of a file, and what else is asked about that.
 #[derive(Debug)]
@@ -36,231 +34,202 @@ pub(crate) struct WhatIfView<'a> {
     pub(crate) tariff: Option<&'a Tariff>,
 }
 
-/// The same for programs.
-#[derive(Serialize)]
-#[serde(tag = "type", rename = "what_if")]
-struct WhatIfObject<'a> {
-    version: u8,
-    #[serde(flatten)]
-    rows: &'a ScoredRows,
-    scores: u64,
-    outcomes: Option<Value>,
-    sample: Option<Value>,
-    today: Option<Value>,
-    catch: Option<Value>,
-    pairs: Vec<Value>,
-}
-
-/// What a pair of thresholds would catch, in words, and whom it would alarm for nothing.
-pub(crate) fn outcome_lines(pair: &ThresholdPair<'_>) -> [String; 2] {
-    let (bad, good) = (pair.bad.rows(), pair.good.rows());
-    let with_share = |part, whole| with_share(part, whole, None);
-    [
-        format!(
-            "caught {} of {}: {} blocked, {} to review; missed {}",
-            with_share(pair.caught(), bad),
-            counted(bad, "bad row"),
-            count(pair.bad.block),
-            count(pair.bad.review),
-            with_share(pair.bad.approve, bad),
-        ),
-        format!(
-            "false alarms {} of {}: {} blocked, {} to review",
-            with_share(pair.false_alarms(), good),
-            counted(good, "good row"),
-            count(pair.good.block),
-            count(pair.good.review),
-        ),
-    ]
-}
-
-/// `--approve-max 2 and --review-max 5`.
-fn options_of(pair: &ThresholdPair<'_>) -> String {
-    let (approve, review) = (pair.approve_max, pair.review_max);
-    format!("--approve-max {approve} and --review-max {review}")
-}
-
-/// Which of today's thresholds it is.
-pub(crate) const fn today(step: &ThresholdStep<'_>) -> Option<&'static str> {
-    match (step.is_approve_max, step.is_review_max) {
-        (true, true) => Some("both today"),
-        (true, false) => Some("--approve-max today"),
-        (false, true) => Some("--review-max today"),
-        (false, false) => None,
+/// What is asked about thresholds, in lines of which some are indented below others: what those of today do, which ones catch
+/// enough, and what a candidate would do.
+pub(crate) fn threshold_lines(
+    what_if: &WhatIf,
+    outcome: Option<&str>,
+    catch: Option<f64>,
+    candidate: Option<&Thresholds>,
+) -> Vec<String> {
+    let (mut lines, today) = (Vec::new(), what_if.todays_pair());
+    if let Some(column) = outcome {
+        let (bad, good) = (today.bad.rows(), today.good.rows());
+        let [bad, good, unknown] = [bad, good, today.all.rows() - bad - good].map(count);
+        lines.push(format!(
+            "outcomes in `{column}`: {bad} bad, {good} good, {unknown} not known"
+        ));
+        lines.push("  outcomes are known only of users who were let in".to_owned());
     }
-}
-
-/// `149 (74.5%)`; of a sample `74.5%, 68.0% to 80.1%`.
-fn with_share(rows: u64, all: u64, sample: Option<&SampleSize>) -> String {
-    let share = percent_of(rows, all);
-    match sample {
-        Some(sample) => format!("{share}, {}", interval(sample, rows, all)),
-        None => format!("{} ({share})", count(rows)),
+    let mut add = |why: &str, pair: &ThresholdPair| {
+        lines.push(format!("{why}: {}", in_words(&pair.thresholds)));
+        lines.extend(pair_lines(pair, outcome.is_some()));
+    };
+    add("today", &today);
+    if let Some(pair) = candidate.map(|it| what_if.pair(it)) {
+        add("instead", &pair);
     }
+    if let Some(percent) = catch {
+        let why = format!("to catch {percent}% with the fewest reviews");
+        match what_if.catching(percent) {
+            Some(pair) => add(&why, &pair),
+            None => lines.push(format!("no thresholds catch {percent}% of the bad rows")),
+        }
+    }
+    lines
 }
 
-/// The interval of a share in all rows.
-pub(crate) fn interval(sample: &SampleSize, rows: u64, all: u64) -> String {
-    let found = sample.interval(rows, all);
-    between(found.low * 100.0, found.high * 100.0)
+/// `approve up to 2, review up to 5`.
+pub(crate) fn in_words(thresholds: &Thresholds) -> String {
+    let (approve, review) = (thresholds.approve_max(), thresholds.review_max());
+    format!("approve up to {approve}, review up to {review}")
+}
+
+/// What a pair of thresholds would do, whom it would catch, and whose decision would change.
+fn pair_lines(pair: &ThresholdPair, has_outcomes: bool) -> Vec<String> {
+    let all = &pair.all;
+    let [approve, review, block] =
+        [all.approve, all.review, all.block].map(|rows| with_share(rows, all.rows()));
+    let mut lines = vec![format!(
+        "  approve {approve}, review {review}, block {block}"
+    )];
+    let stopped = |word: &str, of: &DecisionCounts, noun: &str| {
+        let (all, stopped) = (
+            counted(of.rows(), noun),
+            with_share(of.stopped(), of.rows()),
+        );
+        let (block, review) = (count(of.block), count(of.review));
+        format!("  {word} {stopped} of {all}: {block} blocked, {review} to review")
+    };
+    if has_outcomes {
+        let missed = with_share(pair.bad.approve, pair.bad.rows());
+        let caught = stopped("caught", &pair.bad, "bad row");
+        lines.push(format!("{caught}; missed {missed}"));
+        lines.push(stopped("false alarms", &pair.good, "good row"));
+    }
+    let changes = &pair.changes;
+    let mut moved = Vec::new();
+    for (before, rows) in changes.rows() {
+        for (now, rows) in Decision::ALL.into_iter().zip(rows) {
+            if now != before && rows > 0 {
+                moved.push(format!(
+                    "{} from {} to {}",
+                    count(rows),
+                    before.word(),
+                    now.word()
+                ));
+            }
+        }
+    }
+    if changes.changed > 0 {
+        let (others, users) = (count(changes.changed), counted(changes.compared, "user"));
+        let moved = moved.join(", ");
+        lines.push(format!(
+            "  {others} of {users} would get another decision: {moved}"
+        ));
+    }
+    lines
+}
+
+/// `149 (74.5%)`.
+fn with_share(rows: u64, all: u64) -> String {
+    format!("{} ({})", count(rows), percent_of(rows, all))
+}
+
+/// The cells of the table of thresholds, by the pair of a threshold with itself: what the threshold alone would approve and
+/// block, and which known outcomes are above it. Each cell has the name of its column, a number of rows, and of how many.
+pub(crate) fn threshold_cells(
+    pair: &ThresholdPair,
+    has_outcomes: bool,
+) -> Vec<(&'static str, u64, u64)> {
+    let (all, bad, good) = (pair.all.rows(), pair.bad.rows(), pair.good.rows());
+    let mut cells = vec![
+        ("would approve", pair.all.approve, all),
+        ("would block", pair.all.block, all),
+    ];
+    if has_outcomes {
+        cells.push(("bad above", pair.bad.block, bad));
+        cells.push(("good above", pair.good.block, good));
+    }
+    cells
 }
 
 impl WhatIfView<'_> {
-    /// The tables for people, without a line end behind the last line.
+    /// The lines for people, without a line end behind the last one.
     pub(crate) fn text(&self, file: &str) -> String {
-        let total = self.what_if.total();
-        let (rows, scores) = (counted(self.rows.rows, "row"), total.all.rows());
+        let today = self.what_if.todays_pair();
+        let (rows, scores) = (counted(self.rows.rows, "row"), today.all.rows());
         let mut lines = vec![format!("{file}: {rows}, {} with a score", count(scores))];
         let (why, number) = (self.rows.why_unreadable(), count(self.rows.unreadable()));
         lines.extend(why.map(|why| format!("unreadable {number}, not counted: {why}")));
-        let today = self.what_if.pair(self.what_if.today());
-        if let Some((size, today)) = self.sample.as_ref().zip(today) {
-            lines.extend(sample_lines(size, &today.all, self.tariff));
-        }
-        if let Some(column) = self.outcome {
-            let (bad, good) = (total.bad.rows(), total.good.rows());
-            let [bad, good, unknown] = [bad, good, scores - bad - good].map(count);
-            lines.push(format!(
-                "outcomes in `{column}`: {bad} bad, {good} good, {unknown} not known\n  {ONLY_LET_IN}"
-            ));
-        }
-        if let Some(pair) = &today {
-            let [approve, review, block] = [pair.all.approve, pair.all.review, pair.all.block]
-                .map(|rows| with_share(rows, scores, None));
-            lines.push(format!(
-                "today, with {}:\n  approve {approve}, review {review}, block {block}",
-                options_of(pair)
-            ));
-            lines.extend(self.caught(pair));
-        }
-        if let Some(percent) = self.catch {
-            let pair = self.what_if.catching(percent);
-            lines.push(match &pair {
-                Some(pair) => format!(
-                    "to catch {percent}% with the fewest reviews, and block no more rows than today:\n  {}: {}",
-                    options_of(pair),
-                    counted(pair.all.review, "review")
-                ),
-                None => format!("no thresholds catch {percent}% of the bad rows"),
-            });
-            lines.extend(pair.iter().flat_map(|pair| self.caught(pair)));
-        }
+        let sample = self.sample.iter();
+        lines.extend(sample.flat_map(|size| sample_lines(size, &today.all, self.tariff)));
+        let asked = threshold_lines(self.what_if, self.outcome, self.catch, None);
+        lines.extend(asked);
         if scores > 0 {
-            self.tables(&mut lines);
+            lines.extend(self.table(&today));
+            lines.push("what neither threshold takes is left for review".to_owned());
         }
         lines.join("\n")
     }
 
-    /// What each threshold would approve and block, and which outcomes are above it.
-    fn tables(&self, lines: &mut Vec<String>) {
-        let total = self.what_if.total();
-        let (scores, bad, good) = (total.all.rows(), total.bad.rows(), total.good.rows());
-        self.table(lines, ["would approve", "would block"], |step| {
-            [
-                (step.up_to.all.rows(), scores),
-                (step.above.all.rows(), scores),
-            ]
-        });
-        if self.outcome.is_some() {
-            self.table(lines, ["bad rows above", "good rows above"], |step| {
-                [(step.above.bad.rows(), bad), (step.above.good.rows(), good)]
-            });
-        }
-        let words = match self.outcome {
-            Some(_) => {
-                "above --approve-max they are caught or false alarms, and above --review-max blocked"
-            }
-            None => "what neither threshold takes is left for review; `--json` has every pair",
-        };
-        lines.push(words.to_owned());
-    }
-
-    /// What a pair would catch, if outcomes are known.
-    fn caught(&self, pair: &ThresholdPair<'_>) -> Vec<String> {
-        let lines = self.outcome.iter().flat_map(|_| outcome_lines(pair));
-        lines.map(|line| format!("  {line}")).collect()
-    }
-
-    /// A line for each threshold, with two numbers of rows and of how many.
-    fn table(
-        &self,
-        lines: &mut Vec<String>,
-        heads: [&str; 2],
-        cells: impl Fn(&ThresholdStep<'_>) -> [(u64, u64); 2],
-    ) {
-        let width = if self.sample.is_some() { 21 } else { 18 };
-        let line = |threshold: &str, [first, second]: [&str; 2]| {
-            format!("{threshold:>9}   {first:>width$}   {second:>width$}")
-        };
-        lines.extend([String::new(), line("threshold", heads)]);
-        lines.extend(self.what_if.steps().map(|step| {
-            let [first, second] =
-                cells(&step).map(|(rows, all)| with_share(rows, all, self.sample.as_ref()));
-            let today = today(&step).map(|today| format!("  < {today}"));
-            line(step.threshold.text(), [&first, &second]) + &today.unwrap_or_default()
+    /// A line for each threshold, under one with the names of the columns.
+    fn table(&self, today: &ThresholdPair) -> Vec<String> {
+        let cells_of = |pair: &_| threshold_cells(pair, self.outcome.is_some()).into_iter();
+        let names = cells_of(today).map(|(name, ..)| name.to_owned());
+        let mut table = vec![("threshold".to_owned(), names.collect::<Vec<_>>())];
+        table.extend(self.what_if.single().map(|pair| {
+            let today = self.what_if.is_todays(&pair).then_some("today ");
+            let threshold =
+                today.unwrap_or_default().to_owned() + pair.thresholds.approve_max().text();
+            let cells = cells_of(&pair).map(|(_, rows, all)| with_share(rows, all));
+            (threshold, cells.collect())
         }));
+        // Wide enough for the longest cell.
+        let cells = table.iter().flat_map(|(_, cells)| cells);
+        let width = cells.map(|cell| cell.chars().count()).max().unwrap_or(0);
+        let line = |(threshold, cells): &(String, Vec<String>)| {
+            let cells = cells.iter().map(|cell| format!("  {cell:>width$}"));
+            format!("{threshold:>10}") + &cells.collect::<String>()
+        };
+        table.iter().map(line).collect()
     }
 
     /// Every pair of thresholds for programs, on one line.
     pub(crate) fn json(&self) -> String {
-        let total = self.what_if.total();
-        let (scores, bad, good) = (total.all.rows(), total.bad.rows(), total.good.rows());
-        let pair = |pair: ThresholdPair<'_>| self.pair_json(&pair);
-        let today = self.what_if.pair(self.what_if.today());
-        let sample = self.sample.as_ref().zip(today).map(|(size, today)| {
-            let cost = self
-                .tariff
-                .map(|tariff| tariff.price.of(size.in_all(size.requests)));
-            json!({
-                "percent": size.percent,
-                "rows": size.rows,
-                "requests": size.requests,
-                "rows_in_all": size.in_all(size.rows),
-                "cost_in_all": cost,
-                "shares": ranges(size, &today.all),
-            })
-        });
-        one_line(&WhatIfObject {
-            version: VERSION,
-            rows: self.rows,
-            scores,
-            outcomes: self.outcome.map(|column| {
+        let today = self.what_if.todays_pair();
+        let (scores, bad, good) = (today.all.rows(), today.bad.rows(), today.good.rows());
+        one_line(&json!({
+            "type": "what_if",
+            "version": VERSION,
+            "rows": self.rows.rows,
+            "without_verdict": self.rows.without_verdict,
+            "unreadable": self.rows.unreadable,
+            "scores": scores,
+            "outcomes": self.outcome.map(|column| {
                 json!({"column": column, "bad": bad, "good": good, "unknown": scores - bad - good})
             }),
-            sample,
-            today: today.map(pair),
-            catch: self.catch.map(|percent| {
-                json!({"percent": percent, "pair": self.what_if.catching(percent).map(pair)})
+            "sample": self.sample.map(|size| sample_json(&size, &today.all, self.tariff)),
+            "today": self.pair_json(&today),
+            "catch": self.catch.map(|percent| {
+                let pair = self.what_if.catching(percent);
+                json!({"percent": percent, "pair": pair.map(|it| self.pair_json(&it))})
             }),
-            pairs: self.what_if.pairs().map(pair).collect(),
-        })
+            "pairs": self.what_if.pairs().map(|it| self.pair_json(&it)).collect::<Vec<_>>(),
+        }))
     }
 
-    fn pair_json(&self, pair: &ThresholdPair<'_>) -> Value {
-        let percent = |part: u64, whole: u64| {
-            (whole > 0).then(|| rounded(part as f64 / whole as f64 * 100.0))
-        };
+    fn pair_json(&self, pair: &ThresholdPair) -> Value {
+        // JSON has null for a share of nothing, which is no number.
+        let percent = |part: u64, whole: u64| rounded(part as f64 / whole as f64 * 100.0);
         let (bad, good) = (pair.bad.rows(), pair.good.rows());
         json!({
-            "approve_max": pair.approve_max.text(),
-            "review_max": pair.review_max.text(),
+            "approve_max": pair.thresholds.approve_max().text(),
+            "review_max": pair.thresholds.review_max().text(),
             "approve": pair.all.approve,
             "review": pair.all.review,
             "block": pair.all.block,
-            "today": pair.is_today,
+            "today": pair.thresholds == *self.what_if.today(),
             "outcomes": self.outcome.map(|_| json!({
-                "caught": pair.caught(),
-                "caught_blocked": pair.bad.block,
-                "caught_reviewed": pair.bad.review,
-                "caught_percent": percent(pair.caught(), bad),
+                "bad": pair.bad,
+                "good": pair.good,
+                "caught": pair.bad.stopped(),
+                "caught_percent": percent(pair.bad.stopped(), bad),
                 "missed": pair.bad.approve,
                 "missed_percent": percent(pair.bad.approve, bad),
-                "false_alarms": pair.false_alarms(),
-                "false_alarms_blocked": pair.good.block,
-                "false_alarms_reviewed": pair.good.review,
-                "false_alarms_percent": percent(pair.false_alarms(), good),
+                "false_alarms": pair.good.stopped(),
+                "false_alarms_percent": percent(pair.good.stopped(), good),
             })),
-            "shares": self.sample.map(|size| ranges(&size, &pair.all)),
         })
     }
 }

@@ -7,7 +7,7 @@
 
 use maud::{Markup, html};
 
-use crate::analysis::{Bars, DecisionCounts};
+use crate::analysis::{Bars, DecisionCounts, ThresholdPair};
 use crate::observe::counted;
 use crate::verdict::Decision;
 
@@ -141,11 +141,10 @@ const LEAST: f64 = 0.005;
 /// A histogram, each bar with the decisions stacked from the bottom up; `label` says in words what it shows, and `lines` are
 /// values with a line and its words, from the top down.
 pub(super) fn histogram(label: &str, bars: &Bars, lines: &[(f64, String)]) -> Markup {
-    let most = bars.counts.iter().map(DecisionCounts::rows).max();
-    let most = most.unwrap_or(0).max(1);
+    let counts = bars.counts.iter();
+    let most = counts.map(DecisionCounts::rows).fold(1, u64::max);
     let (from, to) = (bars.edge(0), bars.edge(bars.counts.len()));
     let across = |value: f64| (value - from) / (to - from);
-    let bottom = percent(ABOVE + TALLEST);
     html! {
         svg.chart width="100%" role="img" aria-label=(label) {
             @for (_, y) in steps(most) { line.grid x1="0" x2="100%" y1=(percent(y)) y2=(percent(y)) {} }
@@ -153,63 +152,65 @@ pub(super) fn histogram(label: &str, bars: &Bars, lines: &[(f64, String)]) -> Ma
             // The numbers are at the right end, where there are few rows in most files.
             @for (tick, y) in steps(most) { text.tick x="100%" y=(percent(y)) dy="-4" text-anchor="end" { (counted(tick, "row")) } }
             @for (place, (value, words)) in lines.iter().enumerate() {
-                @let x = percent(across(*value));
+                @let x = across(*value);
                 @let y = NAME * (1.0 + place_of(place) * 1.2);
-                @let is_right = across(*value) > 0.55;
-                line.threshold x1=(x) x2=(x) y1=(percent(y - NAME)) y2=(bottom) {}
-                text.mark x=(x) y=(percent(y)) dx=(if is_right { "-5" } else { "5" }) text-anchor=(if is_right { "end" } else { "start" }) { (words) }
+                line.threshold x1=(percent(x)) x2=(percent(x)) y1=(percent(y - NAME)) y2=(percent(ABOVE + TALLEST)) {}
+                (mark(x, y, "0", words))
             }
-            line.axis x1="0" x2="100%" y1=(bottom) y2=(bottom) {}
-            @for tick in ticks(from, to, 11) {
-                @let x = across(tick);
-                // At the ends, text must not hang over.
-                @let anchor = if x < 0.03 { "start" } else if x > 0.97 { "end" } else { "middle" };
-                text.tick x=(percent(x)) y=(bottom) dy="1.35em" text-anchor=(anchor) { (score(tick)) }
+            (axis(from, to, ""))
+        }
+    }
+}
+
+/// What share of the bad rows each pair would catch, by the share of all rows that it would review. Some pairs are marked, with
+/// their words.
+pub(super) fn curve(pairs: &[ThresholdPair], marked: &[(&str, &ThresholdPair)]) -> Markup {
+    let reviewed = |pair: &ThresholdPair| part(pair.all.review, pair.all.rows());
+    let caught = |pair: &ThresholdPair| part(pair.bad.stopped(), pair.bad.rows());
+    let widest = pairs.iter().map(reviewed).fold(0.01, f64::max);
+    let x = |pair: &ThresholdPair| reviewed(pair) / widest;
+    let y = |pair: &ThresholdPair| ABOVE + TALLEST * (1.0 - caught(pair));
+    let label = "Share of the bad rows that are blocked or reviewed, by the share of all rows that are reviewed";
+    html! {
+        svg.chart.curve width="100%" role="img" aria-label=(label) {
+            @for (caught, y) in steps(100) {
+                line.grid x1="0" x2="100%" y1=(percent(y)) y2=(percent(y)) {}
+                text.tick x="100%" y=(percent(y)) dy="-4" text-anchor="end" { (caught) "%" }
+            }
+            @for neighbours in pairs.windows(2) {
+                @if let [from, to] = neighbours {
+                    line.caught x1=(percent(x(from))) y1=(percent(y(from))) x2=(percent(x(to))) y2=(percent(y(to))) {}
+                }
+            }
+            (axis(0.0, widest * 100.0, "%"))
+            // The first words are below their point, the others above.
+            @for ((why, pair), dy) in marked.iter().zip(["18", "-8"]) {
+                circle.here cx=(percent(x(pair))) cy=(percent(y(pair))) r="5" {}
+                (mark(x(pair), y(pair), dy, &format!("{why}: approve up to {}", pair.thresholds.approve_max())))
             }
         }
     }
 }
 
-/// A point of a curve, in shares from 0 to 1.
-#[derive(Clone, Copy)]
-pub(super) struct CurvePoint {
-    pub(super) reviewed: f64,
-    pub(super) caught: f64,
+/// Words beside a place, on the side with more room.
+fn mark(x: f64, y: f64, dy: &str, words: &str) -> Markup {
+    let is_right = x > 0.55;
+    html! {
+        text.mark x=(percent(x)) y=(percent(y)) dx=(if is_right { "-8" } else { "8" }) dy=(dy)
+            text-anchor=(if is_right { "end" } else { "start" }) { (words) }
+    }
 }
 
-/// What share of the bad rows is caught, by the share of rows that are reviewed; `label` says so in words, and marked points
-/// have theirs.
-pub(super) fn curve(label: &str, line: &[CurvePoint], marks: &[(CurvePoint, String)]) -> Markup {
-    let points = || line.iter().chain(marks.iter().map(|(point, _)| point));
-    let widest = points().map(|point| point.reviewed).fold(0.01, f64::max);
-    let bottom = ABOVE + TALLEST;
-    let x = |point: &CurvePoint| point.reviewed / widest;
-    let y = |point: &CurvePoint| percent(bottom - TALLEST * point.caught);
+/// The axis below a picture, with its numbers.
+fn axis(from: f64, to: f64, unit: &str) -> Markup {
+    let bottom = percent(ABOVE + TALLEST);
     html! {
-        svg.chart.curve width="100%" role="img" aria-label=(label) {
-            @for quarter in 1..=4_u32 {
-                @let caught = f64::from(quarter) / 4.0;
-                @let y = percent(bottom - TALLEST * caught);
-                line.grid x1="0" x2="100%" y1=(y) y2=(y) {}
-                text.tick x="100%" y=(y) dy="-4" text-anchor="end" { (score(caught * 100.0)) "%" }
-            }
-            @for pair in line.windows(2) {
-                @if let [from, to] = pair {
-                    line.caught x1=(percent(x(from))) y1=(y(from)) x2=(percent(x(to))) y2=(y(to)) {}
-                }
-            }
-            line.axis x1="0" x2="100%" y1=(percent(bottom)) y2=(percent(bottom)) {}
-            @for tick in ticks(0.0, widest * 100.0, 7) {
-                @let x = tick / 100.0 / widest;
-                @let anchor = if x < 0.03 { "start" } else if x > 0.97 { "end" } else { "middle" };
-                text.tick x=(percent(x)) y=(percent(bottom)) dy="1.35em" text-anchor=(anchor) { (score(tick)) "%" }
-            }
-            @for (place, (point, words)) in marks.iter().enumerate() {
-                @let is_right = x(point) > 0.55;
-                circle.here cx=(percent(x(point))) cy=(y(point)) r="5" {}
-                text.mark x=(percent(x(point))) y=(y(point)) dx=(if is_right { "-8" } else { "8" }) dy=(if place % 2 == 0 { "18" } else { "-8" })
-                    text-anchor=(if is_right { "end" } else { "start" }) { (words) }
-            }
+        line.axis x1="0" x2="100%" y1=(bottom) y2=(bottom) {}
+        @for tick in ticks(from, to, 11) {
+            @let x = (tick - from) / (to - from);
+            // At the ends, text must not hang over.
+            @let anchor = if x < 0.03 { "start" } else if x > 0.97 { "end" } else { "middle" };
+            text.tick x=(percent(x)) y=(bottom) dy="1.35em" text-anchor=(anchor) { (score(tick)) (unit) }
         }
     }
 }

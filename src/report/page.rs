@@ -5,7 +5,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use super::chart::patterns;
 use super::sections::{PageContent, sections};
 use crate::base::text::printable;
-use crate::observe::{ReportedRun, counted};
+use crate::observe::{ReportedRun, counted, in_words};
 
 /// Nothing may be loaded, sent or run: the styles in the file are all that there is.
 const POLICY: &str =
@@ -73,9 +73,8 @@ fn header(report: &PageContent, file: &str) -> Markup {
                     // Others, which the file does not name, have decided.
                     Some(what_if) if what_if.decided_otherwise() > 0 => {}
                     Some(what_if) => {
-                        @let today = what_if.today();
                         span {
-                            "approve up to " (today.approve_max()) ", review up to " (today.review_max()) ", block above"
+                            (in_words(what_if.today())) ", block above"
                             @if report.thresholds.are_read { " (read from the rows)" }
                         }
                     }

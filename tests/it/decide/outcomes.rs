@@ -72,17 +72,15 @@ fn check(found: &Value, rows: &[Row], catch: u64) {
     let mut fewest = None;
     let today_blocks = found["today"]["block"].as_u64();
     for pair in found["pairs"].as_array().unwrap() {
-        let [missed, caught_reviewed, caught_blocked] = decided(rows, Some(true), pair);
-        let [_, alarms_reviewed, alarms_blocked] = decided(rows, Some(false), pair);
-        let (caught, alarms) = (
-            caught_reviewed + caught_blocked,
-            alarms_reviewed + alarms_blocked,
-        );
+        let by_decision = |[approve, review, block]: [u64; 3]| json!({"approve": approve, "review": review, "block": block});
+        let [bad_rows, good_rows] = [true, false].map(|is_bad| decided(rows, Some(is_bad), pair));
+        let [missed, caught_reviewed, caught_blocked] = bad_rows;
+        let caught = caught_reviewed + caught_blocked;
+        let alarms = good_rows[1] + good_rows[2];
         let expected = json!({
-            "caught": caught, "caught_blocked": caught_blocked, "caught_reviewed": caught_reviewed,
-            "caught_percent": share(caught, bad), "missed": missed, "missed_percent": share(missed, bad),
-            "false_alarms": alarms, "false_alarms_blocked": alarms_blocked,
-            "false_alarms_reviewed": alarms_reviewed, "false_alarms_percent": share(alarms, good),
+            "bad": by_decision(bad_rows), "good": by_decision(good_rows),
+            "caught": caught, "caught_percent": share(caught, bad), "missed": missed, "missed_percent": share(missed, bad),
+            "false_alarms": alarms, "false_alarms_percent": share(alarms, good),
         });
         assert_eq!(pair["outcomes"], expected, "{pair}");
         let reviews = pair["review"].as_u64().unwrap();
@@ -196,7 +194,7 @@ fn the_edges_of_what_is_known() {
         .rescore("decide scored.csv --what-if --outcome fraud=x --catch 50%")
         .done();
     done.exits(0)
-        .prints("\n  --approve-max 5 and --review-max 5: 0 reviews\n  caught 1 (50.0%)");
+        .prints("\nto catch 50% with the fewest reviews: approve up to 5, review up to 5\n  approve 2 (66.7%), review 0 (0%), block 1 (33.3%)\n  caught 1 (50.0%)");
     for (args, words) in [
         ("--what-if --outcome fraud", "expected COLUMN=VALUE"),
         ("--what-if --outcome fraud=", "expected COLUMN=VALUE"),
@@ -220,15 +218,14 @@ fn the_edges_of_what_is_known() {
 #[test]
 fn thresholds_are_those_with_which_the_rows_were_decided() {
     let place = Place::with("first.csv", users::scored(&users::csv(300)));
-    let decide = "decide first.csv -o scored.csv --approve-max 3.2 --review-max 6.5";
+    let decide = "decide first.csv -o scored.csv --approve-max 3.5 --review-max 6.5";
     place.rescore(decide).done().exits(0);
     let today = |args: &str| {
         let found = what_if(&place, args);
         let today = &found["today"];
         (today["approve_max"].clone(), today["review_max"].clone())
     };
-    // Scores have one decimal, and so a threshold of 3.2 shows in them.
-    assert_eq!(today("scored.csv"), (json!("3.2"), json!("6.5")));
+    assert_eq!(today("scored.csv"), (json!("3.5"), json!("6.5")));
     assert_eq!(today("first.csv"), (json!("2"), json!("5")));
     assert_eq!(
         today("scored.csv --approve-max 4"),
@@ -275,7 +272,6 @@ fn the_shares_of_a_sample_have_intervals_and_say_what_they_mean_for_all_rows() {
             json!([low, high]),
             "{decision}"
         );
-        assert_eq!(found["today"]["shares"], sample["shares"]);
         let fewest = sample["shares"][decision]["rows"][0].as_f64().unwrap();
         assert!((fewest - low / 100.0 * 5.0 * rows as f64).abs() <= 0.51);
     }

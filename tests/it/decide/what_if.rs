@@ -64,9 +64,11 @@ fn a_table_of_at_most_80_columns_marks_the_thresholds_of_today() {
     let done = place.rescore("decide scored.csv --what-if").exits(1);
     done.prints("scored.csv: 9 rows, 8 with a score\nunreadable 1, not counted: ragged 1; row 9\n")
         .prints("\n  approve 3 (37.5%), review 2 (25.0%), block 3 (37.5%)\n")
-        .prints("\n        0            1 (12.5%)            7 (87.5%)\n")
-        .prints("\n        2            3 (37.5%)            5 (62.5%)  < --approve-max today\n")
-        .prints("\n        5            5 (62.5%)            3 (37.5%)  < --review-max today\n");
+        .prints(
+            "\n threshold  would approve    would block\n         0      1 (12.5%)      7 (87.5%)\n",
+        )
+        .prints("\n   today 2      3 (37.5%)      5 (62.5%)\n")
+        .prints("\n   today 5      5 (62.5%)      3 (37.5%)\n");
     let text = done.printed();
     assert!(
         text.lines().all(|line| line.chars().count() <= 80),

@@ -226,7 +226,7 @@ decide old.csv --what-if --overwrite
 report users.csv
 report nowhere.csv -o mine.html
 report old.csv --by country
-report old.csv --by /user/name
+report old.csv --by name
 report old.csv --against users.csv --key id
 report old.csv --against empty.csv --key id
 report old.csv --against -
@@ -236,7 +236,6 @@ report old.csv --run other.json
 report old.csv --run nowhere.json
 report old.csv --run summary.json
 report old.csv --approve-max 6
-report old.csv --by 1 --by 2 --by 3 --by 4 --by 5 --by 6 --by 7 --by 8 --by 9
 report old.csv -o mine.html
 report old.csv -o old.csv --overwrite
 report old.csv -o summary.json --overwrite --run summary.json

@@ -37,9 +37,9 @@ fn the_page_has_the_verdicts_of_the_file_and_the_numbers_of_the_summary() {
         &[
             "Of 41 rows with a verdict, ",
             "; 4 rows have no verdict.",
-            &format!("approved {} ", count("approve")),
-            &format!("to review {} ", count("review")),
-            &format!("blocked {} ", count("block")),
+            &format!("approve {} ", count("approve")),
+            &format!("review {} ", count("review")),
+            &format!("block {} ", count("block")),
             &format!("{:.1}%", 100.0 * f64::from(block) / 41.0),
             &format!("{} reviews take about ", count("review")),
         ],
@@ -89,7 +89,7 @@ fn the_page_has_the_verdicts_of_the_file_and_the_numbers_of_the_summary() {
     has(
         &words(&other, "what-if"),
         &[
-            "If it were: approve up to 4.5, review up to 4.5",
+            "instead: approve up to 4.5, review up to 4.5",
             "would get another decision",
         ],
     );
@@ -138,16 +138,19 @@ fn no_field_of_users_and_no_column_of_many_values_gets_into_the_page() {
     for (args, words) in [
         (
             "--by email",
-            "`--by email` would show the field `email` of each user",
+            "`--by` cannot show the column `email`: it is a field of each user",
         ),
-        ("--by user_agent", "the field `user_agent` of each user"),
+        (
+            "--by user_agent",
+            "column `user_agent`: it is a field of each user",
+        ),
         (
             "--by login",
             "`--by` cannot show the column `login`: it has more than 100 different values",
         ),
         (
             "--by login --run s.json",
-            "column `login`: the run has sent its values",
+            "column `login`: it is a field of each user",
         ),
     ] {
         let report = place.rescore("report scored.csv -o r.html").args(args);
@@ -220,13 +223,12 @@ fn thresholds_of_other_decisions_are_read_and_a_candidate_is_shown_by_who_change
     has(
         &thresholds,
         &[
-            "By the column fraud , 3 rows turned out to be bad and 100 good; of 0 nothing is known",
+            "outcomes in `fraud`: 3 bad, 100 good, 0 not known",
             "caught 2 (66.7%) of 3 bad rows: 1 blocked, 1 to review; missed 1 (33.3%)",
             "outcomes are known only of users who were let in",
-            "To catch 60% of the bad rows",
-            "If it were: approve up to 2, review up to 6",
-            "20 of 103 users would get another decision; 47 reviews in place of 27.",
-            "20 from approve to review",
+            "to catch 60% with the fewest reviews: approve up to 3.5, review up to 6",
+            "instead: approve up to 2, review up to 6",
+            "20 of 103 users would get another decision: 20 from approve to review",
         ],
     );
     assert!(!page.contains("another decision than the thresholds"));
@@ -260,14 +262,11 @@ fn decisions_are_shown_by_the_values_of_a_column_with_their_numbers() {
     has(
         &by,
         &[
-            "DE 40 75.0% 30 25.0% 10 0% 0 (\u{2212}40) 0",
-            "say \"hi\", you 3 0% 0 0% 0 100% 3 (+3) 0",
+            "DE 40 75.0% 30 25.0% 10 0% 0 0",
+            "say \"hi\", you 3 0% 0 0% 0 100% 3 0",
             "(empty) 2 – 0 – 0 – 0 2",
-            "Shares of fewer than 30 rows are pale",
         ],
     );
-    let lines = section(&page, "by-1");
-    assert_eq!(lines.matches("<tr class=\"few\">").count(), 2);
 }
 
 #[test]
@@ -335,7 +334,7 @@ fn rows_are_found_in_an_earlier_file_wherever_they_stand() {
             "review 1 25.0% 0 0% 0 0%",
             "block 0 0% 0 0% 1 25.0%",
             "Of 4 scores, 1 rose (riskier), 1 fell, and 2 (50.0%) stayed",
-            "The average score was 3.50 and is 4.88 now. 2 scores (50.0%) moved by more than 1.",
+            "The average score was 3.50 and is 4.88 now.",
         ],
     );
     // Formats may differ.
