@@ -125,7 +125,7 @@ fn refuse_other_bytes(head: &[u8], encoding: TextEncoding, whole: bool, file: &s
             Err(error.hint(if head.trim_ascii_start().starts_with(b"{") {
                 convert("ENCODING")
             } else {
-                "name its encoding, such as `--encoding windows-1252`, and look at the names with `rescore check --show 9`; or save it as \"CSV UTF-8\"".to_owned()
+                "save it as \"CSV UTF-8\"; or name its encoding with `--encoding`, and look at the names with `rescore check --show 9` before paying".to_owned()
             }))
         }
         (None, Some((line, character))) if utf8 > few && !encoding.is_utf8() && !is_marked => {
