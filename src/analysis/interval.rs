@@ -57,13 +57,11 @@ pub(crate) fn beyond_chance(group: (u64, u64), others: (u64, u64)) -> Option<f64
     is_sure.then_some(difference * rows)
 }
 
-/// Fewer observations say too little of a rare share, whatever the interval.
-const FEWEST: u64 = 200;
 /// The most by which the likelihood of what was seen may exceed that under a share that is not yet refuted: 1 / 5%.
 const REFUTED: f64 = 20.0;
 
 /// The interval at 95% of a share that may be looked at after each round, as often as one likes: in 95% of all series of looks,
-/// every interval has the true share. `None` for fewer than 200 observations.
+/// every interval has the true share.
 ///
 /// It has the shares p for which the mean likelihood under the prior Beta(1/2, 1/2), divided by the likelihood under p, is
 /// below 20. For the true p this ratio is a martingale that starts at 1, which ever reaches 20 with a chance of at most 5%
@@ -71,9 +69,9 @@ const REFUTED: f64 = 20.0;
 /// Ramdas, McAuliffe, Sekhon, Time-uniform, nonparametric, nonasymptotic confidence sequences, Ann. Statist. 49 (2021). It is
 /// exact for any share, also near 0. Rows that are drawn from a base without putting them back vary less, so the interval is
 /// wider there than it had to be.
-pub(crate) fn sequential(part: u64, whole: u64) -> Option<Interval> {
-    let (hits, others) = (part as f64, whole.checked_sub(part)? as f64);
-    let share = hits / whole as f64;
+pub(crate) fn sequential(part: u64, whole: u64) -> Interval {
+    let (hits, others) = (part as f64, whole.saturating_sub(part) as f64);
+    let share = hits / (hits + others).max(1.0);
     let mean = ln_gamma(hits + 0.5) + ln_gamma(others + 0.5)
         - ln_gamma(hits + others + 1.0)
         - std::f64::consts::PI.ln();
@@ -94,10 +92,10 @@ pub(crate) fn sequential(part: u64, whole: u64) -> Option<Interval> {
         }
         outside
     };
-    (whole >= FEWEST).then(|| Interval {
+    Interval {
         low: if is_in(0.0) { 0.0 } else { end(0.0) },
         high: if is_in(1.0) { 1.0 } else { end(1.0) },
-    })
+    }
 }
 
 /// The logarithm of the gamma function of a positive number, by Stirling's series, which has 10 digits from 8 on.
@@ -128,7 +126,7 @@ impl SampleSize {
         let distinct = self.requests as f64 / self.rows.max(1) as f64;
         let [hits, seen] = [part, whole].map(|rows| rows as f64 * distinct);
         if self.grows {
-            return sequential(rounded(hits), rounded(seen)).unwrap_or(Interval::ANY);
+            return sequential(rounded(hits), rounded(seen));
         }
         wilson(part as f64 / whole.max(1) as f64, seen)
     }
@@ -215,9 +213,8 @@ mod tests {
 
     #[test]
     fn a_sequential_interval_ends_where_the_ratio_is_20_and_holds_at_both_ends() {
-        assert_eq!(sequential(0, 199), None);
-        assert_eq!(sequential(201, 200), None);
-        let none = sequential(0, 200).unwrap();
+        assert_eq!(sequential(0, 0), Interval::ANY);
+        let none = sequential(0, 200);
         assert!(none.low <= 0.0);
         // Without a hit, the mean likelihood is a product of odd numbers over even ones.
         let mean: f64 = (1..=200)
@@ -227,11 +224,11 @@ mod tests {
             (mean / (1.0 - none.high).powi(200) - 20.0).abs() < 1e-6,
             "{none:?}"
         );
-        let all = sequential(200, 200).unwrap();
+        let all = sequential(200, 200);
         assert!(all.high >= 1.0);
         assert!((all.low + none.high - 1.0).abs() < 1e-9);
         // It is wider than an interval for a single look.
-        let (once, often) = (wilson(0.05, 10_000.0), sequential(500, 10_000).unwrap());
+        let (once, often) = (wilson(0.05, 10_000.0), sequential(500, 10_000));
         assert!(often.low < once.low && once.high < often.high);
         assert!(often.high - often.low < 2.2 * (once.high - once.low));
     }
@@ -253,7 +250,7 @@ mod tests {
                         hits += u64::from(random.u64(0..BASE - drawn) < bad - hits);
                         drawn += 1;
                     }
-                    let found = sequential(hits, drawn).unwrap();
+                    let found = sequential(hits, drawn);
                     if share < found.low || found.high < share {
                         return true;
                     }

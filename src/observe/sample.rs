@@ -30,12 +30,16 @@ pub(crate) fn sample_size(
     })
 }
 
+/// Fewer requests say too little of a rare share, whatever the interval.
+const FEWEST_REQUESTS: u64 = 200;
+
 /// Whether the shares of `review` and `block` in all rows are known this precisely.
 pub(crate) fn is_known(size: &SampleSize, decisions: &DecisionCounts, to: Precision) -> bool {
-    [Decision::Review, Decision::Block].iter().all(|decision| {
-        let found = size.interval(decisions.of(Some(*decision)), decisions.decided());
+    let is_known = |decision| {
+        let found = size.interval(decisions.of(Some(decision)), decisions.decided());
         to.has(found.low, found.high)
-    })
+    };
+    size.requests >= FEWEST_REQUESTS && is_known(Decision::Review) && is_known(Decision::Block)
 }
 
 /// For each decision: from where to where its share in all rows lies, in 95 of 100 samples, in percent, and how many rows that
