@@ -10,5 +10,6 @@ pub(crate) mod values;
 pub(crate) use commands::{
     AdminConfig, AdminTask, AskedThresholds, BudgetConfig, CheckConfig, CountConfig,
     DEFAULT_CONCURRENCY, DecideConfig, DecideOutput, DecideTask, EarlierFile, FilesConfig,
-    InputLimits, LedgerConfig, PaceConfig, ReportConfig, RunConfig, ServiceConfig, WatchConfig,
+    InputLimits, LedgerConfig, PaceConfig, ReportConfig, RunConfig, ServiceConfig, StatusConfig,
+    WatchConfig,
 };

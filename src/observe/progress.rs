@@ -13,11 +13,13 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 use serde::Serialize;
+use serde_json::value::RawValue;
 
 use super::messages::{speaks_json, warn};
 use super::numbers::{
     count, counted, now_in_local_time, one_line, parts, rate, verdicts, whole_seconds,
 };
+use super::run_status::report;
 use super::snapshot::{Now, ProgressSettings, RecentProgress, Snapshot, down, paused};
 use super::summary::RunIdentity;
 use crate::base::numbers::time;
@@ -80,19 +82,13 @@ impl ProgressThread {
         });
         let mut view = View {
             style,
-            settings,
+            settings: Arc::new(settings),
             has_shown_wait: false,
         };
+        view.clone().report_rows(events.clone());
         let thread = std::thread::Builder::new().name("progress".to_owned());
         let thread = thread.spawn(move || view.show(&events, &notices)).ok();
         Self { thread, ender }
-    }
-
-    /// A function that asks for a line of progress now, in any style, also if progress is off. It returns false once progress has
-    /// ended.
-    pub(crate) fn asker(&self) -> impl Fn() -> bool + Send + use<> {
-        let to = self.ender.clone();
-        move || to.send(Notice::Asked).is_ok()
     }
 
     /// Ends the progress and leaves the terminal clean.
@@ -105,15 +101,28 @@ impl ProgressThread {
 }
 
 /// Shows progress.
+#[derive(Clone)]
 struct View {
     style: Style,
-    settings: ProgressSettings,
+    settings: Arc<ProgressSettings>,
     /// A pause was shown since the last line. A service that refuses a call every second must not fill a log: the next line
     /// shows the other pauses.
     has_shown_wait: bool,
 }
 
 impl View {
+    /// From now on, the status of the run has these numbers as well.
+    fn report_rows(self, events: Events) {
+        let mut recent = RecentProgress::default();
+        report(move |status| {
+            let now = Snapshot::take(&events, &self.settings, &mut recent);
+            let [head, below] = self.words(&now);
+            status.message = head.join(", ") + "\n" + &below.join("; ");
+            status.hint = Some(self.settings.after_kill.clone());
+            status.progress = RawValue::from_string(self.json(&now)).ok();
+        });
+    }
+
     fn show(&mut self, events: &Events, notices: &Receiver<Notice>) {
         let (first, every) = match self.style {
             Style::Bar => (FRAME_INTERVAL, FRAME_INTERVAL),
@@ -170,7 +179,6 @@ impl View {
     fn notice(&mut self, notice: &Notice, now: &Snapshot) {
         match (self.style, notice) {
             (_, Notice::Warning(words)) => warn(words),
-            (_, Notice::Asked) => say_progress(&self.line(now)),
             (Style::Json, _) => say(&self.json(now)),
             (Style::Plain, Notice::Wait(_)) if self.has_shown_wait => {}
             (Style::Plain, Notice::Said(words) | Notice::Wait(words)) => {
@@ -262,8 +270,6 @@ fn with_time(words: &str) -> String {
 enum Notice {
     /// Shown in every style.
     Warning(String),
-    /// A line of progress.
-    Asked,
     /// All calls wait from now on.
     Wait(String),
     /// Something else that happened.
