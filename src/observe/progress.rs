@@ -4,6 +4,7 @@
 //! The bar is two lines: how far the run is, and below that why calls wait and what they brought. Both fit terminals of any
 //! width. indicatif draws them on a page in memory, as only `base::stderr` writes to the terminal.
 
+use std::env;
 use std::io::{IsTerminal, Result};
 use std::mem::take;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -23,7 +24,7 @@ use super::run_status::report;
 use super::snapshot::{Now, ProgressSettings, RecentProgress, Snapshot, down, paused};
 use super::summary::RunIdentity;
 use crate::base::numbers::time;
-use crate::base::stderr::{columns, draw, say, say_progress};
+use crate::base::stderr::{TabProgress, columns, draw, say, say_progress};
 use crate::base::threads::lock;
 use crate::row::RowNumber;
 use crate::telemetry::counts::{Counts, Events, Observer};
@@ -48,7 +49,7 @@ impl Style {
     /// Replaces `auto` by a bar on a terminal that can redraw, and by lines everywhere else. If the rows go to the terminal too,
     /// there is never a bar: it would be drawn over them.
     pub(crate) fn chosen(self, rows_on_terminal: bool) -> Self {
-        let dumb = || std::env::var_os("TERM").is_some_and(|kind| kind == "dumb");
+        let dumb = || env::var_os("TERM").is_some_and(|kind| kind == "dumb");
         let redraws = || std::io::stderr().is_terminal() && !dumb();
         match self {
             Self::Auto if redraws() && !rows_on_terminal => Self::Bar,
@@ -83,6 +84,7 @@ impl ProgressThread {
         let mut view = View {
             style,
             settings: Arc::new(settings),
+            shows_in_tab: style == Style::Bar && shows_in_tab(),
             has_shown_wait: false,
         };
         view.clone().report_rows(events.clone());
@@ -105,6 +107,8 @@ impl ProgressThread {
 struct View {
     style: Style,
     settings: Arc<ProgressSettings>,
+    /// The terminal shows progress in its tab as well.
+    shows_in_tab: bool,
     /// A pause was shown since the last line. A service that refuses a call every second must not fill a log: the next line
     /// shows the other pauses.
     has_shown_wait: bool,
@@ -148,7 +152,7 @@ impl View {
             }
         }
         if self.style == Style::Bar {
-            draw(&[]);
+            draw(&[], None);
         }
     }
 
@@ -158,7 +162,8 @@ impl View {
         match self.style {
             Style::Bar => {
                 let share = now.now.percent.map(|percent| percent / 100.0);
-                draw(&picture(share, self.words(now), columns()));
+                let tab = self.shows_in_tab.then(|| in_tab(&now.now));
+                draw(&picture(share, self.words(now), columns()), tab);
             }
             Style::Plain | Style::Json => say_progress(&self.line(now)),
             Style::Auto | Style::Off => {}
@@ -395,6 +400,32 @@ impl Notices {
             None => format!("row {row}"),
         }
     }
+}
+
+/// Whether the terminal is one that is known to show progress in its tab or in the taskbar.
+fn shows_in_tab() -> bool {
+    let variable = |name| env::var(name).unwrap_or_default();
+    let version = variable("TERM_PROGRAM_VERSION");
+    let version = version
+        .split('.')
+        .map_while(|part| part.parse::<u32>().ok());
+    match &*variable("TERM_PROGRAM") {
+        "ghostty" | "WezTerm" => true,
+        "iTerm.app" => version.ge([3, 6, 6]),
+        _ => !variable("WT_SESSION").is_empty() || variable("ConEmuANSI") == "ON",
+    }
+}
+
+/// What it shows there.
+fn in_tab(now: &Now) -> TabProgress {
+    let state = match now.percent {
+        _ if now.outage_seconds.is_some() => 2,
+        _ if now.pause_left_seconds.is_some() => 4,
+        None => 3,
+        Some(_) => 1,
+    };
+    let percent = now.percent.unwrap_or_default();
+    TabProgress { state, percent }
 }
 
 /// Columns of the bar itself, by the columns of the terminal: the words beside it matter more.

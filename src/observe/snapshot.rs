@@ -52,9 +52,9 @@ pub(super) struct Now {
     pub(super) rows_per_second: Option<f64>,
     calls_per_second: Option<f64>,
     #[serde(serialize_with = "seconds::serialize_some")]
-    pause_left_seconds: Option<Duration>,
+    pub(super) pause_left_seconds: Option<Duration>,
     #[serde(serialize_with = "seconds::serialize_some")]
-    outage_seconds: Option<Duration>,
+    pub(super) outage_seconds: Option<Duration>,
     rows_of_other_runs: u64,
 }
 
