@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::SystemTime;
 
 use super::text::print;
 use crate::base::error::{Error, Exit, Result};
@@ -60,35 +61,26 @@ pub(super) fn real_name(path: &Path) -> String {
 
 /// How a run is, for people: `is_whole` is with all lines about its end.
 fn text(run: &RunStatus, is_whole: bool) -> String {
-    let [start, report] = [&run.start_time, &run.report_time].map(|time| from_utc(time));
-    let lasts = whole_seconds(start.elapsed().unwrap_or_default());
+    let times = [&run.start_time, &run.report_time].map(|time| from_utc(time));
+    let ago = |time: SystemTime| whole_seconds(time.elapsed().unwrap_or_default());
+    let ([lasts, silence], [start, report]) = (times.map(ago), times.map(moment));
     let host = run.host.as_ref().map(|host| format!(" on {host}"));
     let process = format!("process {}{}", run.pid, host.unwrap_or_default());
-    let (since, report) = (
-        format!("since {} ({lasts}), {process}", moment(start)),
-        moment(report),
-    );
-    let (silence, code) = (
-        whole_seconds(run.since_report()),
-        run.exit_code.unwrap_or_default(),
-    );
+    let since = format!("since {start} ({lasts}), {process}");
+    let code = run.exit_code.unwrap_or_default();
     let state = match run.state {
         RunPhase::Preparing => format!("preparing {since}"),
         RunPhase::Running => format!("running {since}"),
         RunPhase::Silent => format!("stopped or hanging, no report for {silence}: runs {since}"),
         RunPhase::Ended => format!("ended {report} with exit code {code}"),
-        RunPhase::Killed => {
-            format!("killed, or the machine went down: last report {report}, {process}")
-        }
+        RunPhase::Killed => format!("killed, or the machine went down: last report {report}"),
     };
     let output = run.output.as_deref().unwrap_or("standard output");
-    let is_short = run.state == RunPhase::Ended && !is_whole;
-    let lines = run
-        .message
-        .lines()
-        .take(if is_short { 1 } else { usize::MAX });
     let head = format!("{} → {output}", run.input);
-    let text = [&*head, &*state].into_iter().chain(lines);
-    let text = text.chain(run.hint.as_deref()).map(printable);
-    text.collect::<Vec<_>>().join("\n  ")
+    let is_short = run.state == RunPhase::Ended && !is_whole;
+    let most = if is_short { 1 } else { usize::MAX };
+    let message = run.message.lines().take(most);
+    let lines = [&*head, &*state].into_iter().chain(message);
+    let lines = lines.chain(run.hint.as_deref()).map(printable);
+    lines.collect::<Vec<_>>().join("\n  ")
 }

@@ -17,7 +17,7 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::numbers::{from_utc, one_line, utc_seconds};
+use super::numbers::{one_line, utc_seconds};
 use super::summary::{RunIdentity, RunSummary};
 use crate::base::numbers::DAY;
 use crate::base::private_file::{self, OWNER, not_trusted};
@@ -68,6 +68,9 @@ pub(crate) struct RunStatus {
     pub(super) progress: Option<Box<RawValue>>,
     /// The object for programs once they are done.
     summary: Option<Box<RawValue>>,
+    /// When its file was last written to.
+    #[serde(skip)]
+    last_write: Option<SystemTime>,
 }
 
 /// How far a run is.
@@ -173,10 +176,8 @@ impl RunStatus {
         }
         let mut hasher = DefaultHasher::new();
         self.output.hash(&mut hasher);
-        let names = (0..MAX_AT_A_TIME).map(|n| format!("{:016x}-{n}", hasher.finish()));
-        names
-            .into_iter()
-            .find_map(|name| lock_file(&directory.join(name)))
+        let mut names = (0..MAX_AT_A_TIME).map(|n| format!("{:016x}-{n}", hasher.finish()));
+        names.find_map(|name| lock_file(&directory.join(name)))
     }
 
     fn keep(mut self, file: &File, reporters: &Receiver<Reporter>) {
@@ -211,6 +212,7 @@ impl RunStatus {
         // The run may start or end meanwhile.
         let was_alive = is_locked();
         let mut status: Self = (0..MAX_READS).find_map(|_| read())?;
+        status.last_write = file.metadata().ok()?.modified().ok();
         status.state = match status.exit_code {
             Some(_) => RunPhase::Ended,
             None if !was_alive && !is_locked() => RunPhase::Killed,
@@ -229,8 +231,8 @@ impl RunStatus {
 
     /// How long ago it last reported.
     pub(crate) fn since_report(&self) -> Duration {
-        let last = from_utc(&self.report_time);
-        last.elapsed().unwrap_or_default()
+        let age = self.last_write.map(|last| last.elapsed());
+        age.and_then(Result::ok).unwrap_or_default()
     }
 }
 
@@ -239,8 +241,8 @@ pub(crate) fn known_runs(directory: &Path) -> Vec<RunStatus> {
     let paths = paths_in(directory).into_iter().flatten();
     let mut runs: Vec<_> = paths.filter_map(|path| RunStatus::read(&path)).collect();
     runs.sort_by_cached_key(|run| {
-        let end = (!run.is_alive()).then_some(&run.report_time);
-        Reverse((end.is_none(), end.unwrap_or(&run.start_time).clone()))
+        let end = run.last_write.filter(|_| !run.is_alive());
+        Reverse((run.is_alive(), end, run.start_time.clone()))
     });
     runs
 }
