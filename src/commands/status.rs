@@ -13,6 +13,7 @@ use crate::base::text::{display, printable};
 use crate::config::StatusConfig;
 use crate::ledger::status_directory;
 use crate::observe::{RunPhase, RunStatus, from_utc, known_runs, moment, one_line, whole_seconds};
+use crate::output::end_of_links;
 
 /// Prints how runs are.
 ///
@@ -52,11 +53,11 @@ pub(crate) fn execute(config: &StatusConfig) -> Result<Exit> {
 
 /// The path of a file with links followed, which need not be there. Both a run and the question about it are in these words.
 pub(super) fn real_name(path: &Path) -> String {
-    let directory = || fs::canonicalize(directory_of(path)).ok();
-    let beside = || Some(directory()?.join(path.file_name()?));
-    let real = fs::canonicalize(path).ok().or_else(beside);
-    let real = real.as_deref().unwrap_or(path);
-    real.to_string_lossy().into_owned()
+    let end = end_of_links(path).unwrap_or_else(|_| path.to_owned());
+    let directory = || fs::canonicalize(directory_of(&end)).ok();
+    let missing = || Some(directory()?.join(end.file_name()?));
+    let real = fs::canonicalize(&end).ok().or_else(missing);
+    real.unwrap_or(end).to_string_lossy().into_owned()
 }
 
 /// How a run is, for people: `is_whole` is with all lines about its end.

@@ -76,16 +76,17 @@ fn a_run_is_known_while_it_prepares_runs_and_waits_and_after_its_end() {
     ask(&place, "").exits(0).prints("no run");
     ask(&place, "scored.csv").exits(2).says("`scored.csv`");
     let (reader, mut producer) = io::pipe().unwrap();
-    let run = place.run(
-        &server,
-        "-o scored.csv --price 0.004EUR --summary s.json -q",
-    );
+    // Behind a link, which leads nowhere yet.
+    symlink("scored.csv", place.path("link.csv")).unwrap();
+    let run = "-o link.csv --price 0.004EUR --summary s.json -q";
+    let run = place.run(&server, run);
     let running = watched(&place, run).stdin_from(reader).start();
     let of_input = |run: &Value| says(run, "waiting for the first rows of its input");
     let run = wait_for(&place, &running, "the header is waited for", of_input);
     assert_eq!(run["state"], "preparing");
     assert_eq!(run["pid"], running.id());
-    assert_eq!(run["output"], place.path("scored.csv").to_str().unwrap());
+    let output = place.path("").canonicalize().unwrap().join("scored.csv");
+    assert_eq!(run["output"], output.to_str().unwrap());
     let rows = users::csv(5);
     let (first, last) = rows.split_at(rows.match_indices('\n').nth(3).unwrap().0 + 1);
     producer.write_all(first.as_bytes()).unwrap();
@@ -108,6 +109,7 @@ fn a_run_is_known_while_it_prepares_runs_and_waits_and_after_its_end() {
         .exits(0)
         .prints("exit code 0")
         .prints("5 rows in ");
+    ask(&place, "link.csv").exits(0);
     // It is the only run of the last day as well.
     assert_eq!(known(&place, ""), [run]);
     let mode = |path: &PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o777;
