@@ -23,6 +23,8 @@ USER 10001:10001
 WORKDIR /data
 VOLUME /data
 ENV RESCORE_LEDGER=/data/rescore.ledger
+# Where a run reports how it is, for `docker exec CONTAINER rescore status`.
+ENV XDG_STATE_HOME=/tmp
 # `docker stop` sends SIGTERM, and calls in flight have 20 s to finish: give the container `--stop-timeout 60`.
 ENTRYPOINT ["rescore"]
 CMD ["--help"]

@@ -9,11 +9,10 @@ use crate::base::private_file::read_small;
 use crate::base::stderr::flush;
 use crate::cli::{self, Command, ParseFailure};
 use crate::commands;
-use crate::observe::{Style, speak_json, tell_error, tell_usage};
+use crate::observe::{Style, report_exit, speak_json, tell_error, tell_usage};
 
 /// Runs the program on the process's own arguments and environment.
 pub fn main() -> ExitCode {
-    commands::outlive_user_signal();
     // The key may be in memory from the start, and personal data is later: neither may end up in a core file or a crash
     // collector. This also keeps other programs of the same user from reading them from this process.
     #[cfg(target_os = "linux")]
@@ -32,6 +31,7 @@ pub fn main() -> ExitCode {
         tell_error(&error.hint("this is a bug in rescore"));
     }));
     let code = std::panic::catch_unwind(execute).unwrap_or(Exit::Internal.code());
+    report_exit(code);
     flush();
     ExitCode::from(code)
 }
@@ -77,6 +77,7 @@ fn carry_out(command: Command) -> Result<Exit> {
         Command::Decide(config) => commands::decide::execute(*config),
         Command::Report(config) => commands::report::execute(&config),
         Command::Ledger(config) => commands::ledger::execute(config),
+        Command::Status(config) => commands::status::execute(&config),
         Command::Sandbox(settings) => commands::sandbox::execute(&settings),
         Command::Print(text) => commands::text::print(&text),
         Command::Man(directory, pages) => commands::text::write_pages(&directory, *pages),

@@ -75,18 +75,24 @@ pub(crate) fn check(path: &Path) -> io::Result<()> {
 /// # Errors
 /// It cannot be opened, or it cannot be a file that rescore created.
 pub(crate) fn append(path: &Path, mode: u32, only_new: bool) -> io::Result<File> {
+    let mut how = OpenOptions::new();
+    how.read(true)
+        .append(true)
+        .create(true)
+        .create_new(only_new);
+    open(path, how.mode(mode))
+}
+
+/// Opens the file at `path` in this way.
+///
+/// # Errors
+/// As [`append`].
+pub(crate) fn open(path: &Path, how: &mut OpenOptions) -> io::Result<File> {
     // Before opening it, because opening already affects some devices.
     check(path)?;
     // Never wait for a pipe that was put there in the meantime.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let file = OpenOptions::new()
-        .read(true)
-        .append(true)
-        .create(true)
-        .create_new(only_new)
-        .mode(mode)
-        .custom_flags(flags.bits().cast_signed())
-        .open(path)?;
+    let file = how.custom_flags(flags.bits().cast_signed()).open(path)?;
     ForeignFile::refuse(&file.metadata()?)?;
     Ok(file)
 }

@@ -19,8 +19,8 @@ const MAX_TOTAL: usize = 1024 * 1024;
 
 /// `None` if its thread cannot be started: blocking is better than staying silent then.
 static QUEUE: LazyLock<Option<Queue<Text>>> = LazyLock::new(|| {
-    let mut drawn = false;
-    Queue::start("stderr", move |text| write(text, &mut drawn)).ok()
+    let mut clear = "";
+    Queue::start("stderr", move |text| write(text, &mut clear)).ok()
 });
 
 fn put(text: Text, most: usize) {
@@ -29,13 +29,13 @@ fn put(text: Text, most: usize) {
             let size = text.len();
             queue.put(text, size, most);
         }
-        None => write(text, &mut false),
+        None => write(text, &mut ""),
     }
 }
 
-fn write(text: Text, drawn: &mut bool) {
+fn write(text: Text, clear: &mut &'static str) {
     // A closed standard error must not end a run.
-    let _ = std::io::stderr().write_all(text.written(drawn).as_bytes());
+    let _ = std::io::stderr().write_all(text.written(clear).as_bytes());
 }
 
 /// Writes the text and a line end. Line breaks stay; everything else that is unsafe to print is escaped.
@@ -50,10 +50,20 @@ pub(crate) fn say_progress(line: &str) {
     put(Text::Words(safe(line)), MAX_PROGRESS);
 }
 
-/// Draws these lines over the previous ones; an empty list clears them. Each line must fit the terminal.
-pub(crate) fn draw(lines: &[String]) {
+/// What a terminal shows of progress in its tab or in the taskbar.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TabProgress {
+    /// A state of ConEmu's OSC 9;4: 1 is at work, 2 an error, 3 at work without a percentage, and 4 a pause.
+    pub(crate) state: u8,
+    /// How much is done.
+    pub(crate) percent: f64,
+}
+
+/// Draws these lines over the previous ones, also in the `tab` of a terminal that shows progress there; an empty list clears
+/// both. Each line must fit the terminal.
+pub(crate) fn draw(lines: &[String], tab: Option<TabProgress>) {
     let lines: Vec<_> = lines.iter().map(|line| printable(line)).collect();
-    put(Text::Picture(lines), MAX_PROGRESS);
+    put(Text::Picture(lines, tab), MAX_PROGRESS);
 }
 
 /// The terminal's width in columns; 80 if it is unknown.
@@ -79,38 +89,42 @@ enum Text {
     /// Lines that stay.
     Words(String),
     /// Lines that replace the previous ones.
-    Picture(Vec<String>),
+    Picture(Vec<String>, Option<TabProgress>),
 }
 
 /// Clears everything from the start of the line to the end of the screen.
 const CLEAR: &str = "\r\x1b[J";
+/// The same, and the progress in the tab.
+const CLEAR_WITH_TAB: &str = "\r\x1b[J\x1b]9;4;0;\x1b\\";
 
 impl Text {
     fn len(&self) -> usize {
         match self {
             Self::Words(words) => words.len(),
-            Self::Picture(lines) => lines.iter().map(String::len).sum(),
+            Self::Picture(lines, _) => lines.iter().map(String::len).sum(),
         }
     }
 
-    /// The bytes to write. `drawn` says whether a picture is on the screen, with the cursor at its start.
+    /// The bytes to write. `clear` is what clears the picture that is on the screen, with the cursor at its start.
     ///
     /// The cursor waits at the start because a terminal that is made narrower may wrap lines, and moves the cursor along with
     /// its line. The other lines are then still below the cursor; only lines that moved to the scroll-back stay. Each line is
     /// cleared before it is drawn, because otherwise tmux remembers that the line was wrapped. One `J` for all lines would
     /// not do: if the picture fills the screen, tmux keeps what a `J` clears.
-    fn written(self, drawn: &mut bool) -> String {
-        let clear = if *drawn { CLEAR } else { "" };
-        *drawn = matches!(&self, Self::Picture(lines) if !lines.is_empty());
+    fn written(self, clear: &mut &'static str) -> String {
+        let clear_old = std::mem::take(clear);
         match self {
-            Self::Words(words) => clear.to_owned() + &words,
-            Self::Picture(lines) if lines.is_empty() => clear.to_owned(),
-            Self::Picture(lines) => {
+            Self::Words(words) => clear_old.to_owned() + &words,
+            Self::Picture(lines, _) if lines.is_empty() => clear_old.to_owned(),
+            Self::Picture(lines, tab) => {
                 let back = match lines.len() {
                     1 => String::new(),
                     lines => format!("\x1b[{}A", lines - 1),
                 };
-                format!("\r\x1b[K{}\x1b[J\r{back}", lines.join("\n\x1b[K"))
+                *clear = tab.map_or(CLEAR, |_| CLEAR_WITH_TAB);
+                let tab = tab.map(|tab| format!("\x1b]9;4;{};{:.0}\x1b\\", tab.state, tab.percent));
+                let lines = lines.join("\n\x1b[K");
+                format!("{}\r\x1b[K{lines}\x1b[J\r{back}", tab.unwrap_or_default())
             }
         }
     }
@@ -130,19 +144,27 @@ mod tests {
 
     #[test]
     fn a_picture_is_redrawn_in_place_and_cleared_by_words() {
-        let picture =
-            |lines: &[&str]| Text::Picture(lines.iter().map(|line| (*line).to_owned()).collect());
+        let picture = |lines: &[&str], tab| {
+            Text::Picture(lines.iter().map(|line| (*line).to_owned()).collect(), tab)
+        };
         let words = |words: &str| Text::Words(words.to_owned());
-        let mut drawn = false;
-        let mut written = |text: Text| text.written(&mut drawn);
+        let mut clear = "";
+        let mut written = |text: Text| text.written(&mut clear);
         let two = "\r\u{1b}[Kone\n\u{1b}[Ktwo\u{1b}[J\r\u{1b}[1A";
         assert_eq!(written(words("first\n")), "first\n");
-        assert_eq!(written(picture(&["one", "two"])), two);
-        assert_eq!(written(picture(&["one", "two"])), two);
+        assert_eq!(written(picture(&["one", "two"], None)), two);
+        assert_eq!(written(picture(&["one", "two"], None)), two);
         assert_eq!(written(words("said\n")), "\r\u{1b}[Jsaid\n");
         assert_eq!(written(words("again\n")), "again\n");
-        assert_eq!(written(picture(&["one", "two"])), two);
-        assert_eq!(written(picture(&[])), CLEAR);
-        assert_eq!(written(picture(&[])), "");
+        assert_eq!(written(picture(&["one", "two"], None)), two);
+        assert_eq!(written(picture(&[], None)), CLEAR);
+        assert_eq!(written(picture(&[], None)), "");
+        let tab = TabProgress {
+            state: 1,
+            percent: 40.4,
+        };
+        let in_tab = written(picture(&["one", "two"], Some(tab)));
+        assert_eq!(in_tab, format!("\u{1b}]9;4;1;40\u{1b}\\{two}"));
+        assert_eq!(written(words("end\n")), format!("{CLEAR_WITH_TAB}end\n"));
     }
 }

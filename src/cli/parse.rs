@@ -12,7 +12,9 @@ use super::settings::{self, Origins, ReadText};
 use super::{help, ledger, run, sandbox, scored};
 use crate::base::error::Error;
 use crate::config::values::one_of;
-use crate::config::{AdminConfig, CheckConfig, DecideConfig, ReportConfig, RunConfig};
+use crate::config::{
+    AdminConfig, CheckConfig, DecideConfig, ReportConfig, RunConfig, StatusConfig,
+};
 use crate::sandbox::SandboxSettings;
 
 /// Score every user of a CSV or JSONL file through a user validation service and get the same file back with
@@ -39,6 +41,8 @@ enum Subcommands {
     Decide(Box<scored::DecideArgs>),
     /// Show a scored file as a page of HTML: verdicts, scores, other thresholds, and what has changed
     Report(Box<scored::ReportArgs>),
+    /// Show how runs are: how far, why they wait, and how those that ended did
+    Status(StatusConfig),
     /// Serve a stand-in for the service on this machine, for rehearsals
     Sandbox(sandbox::SandboxArgs),
     /// Show the settings in force for `run`, and where each comes from
@@ -78,6 +82,8 @@ pub(crate) enum Command {
     Decide(Box<DecideConfig>),
     /// `rescore report`.
     Report(Box<ReportConfig>),
+    /// `rescore status`.
+    Status(StatusConfig),
     /// `rescore sandbox`.
     Sandbox(SandboxSettings),
     /// `rescore ledger`.
@@ -180,6 +186,7 @@ fn config(
         Subcommands::Check(arguments) => Command::Check(arguments.into_config(given)?.into()),
         Subcommands::Decide(arguments) => Command::Decide(arguments.into_config()?.into()),
         Subcommands::Report(arguments) => Command::Report(arguments.into_config()?.into()),
+        Subcommands::Status(config) => Command::Status(config),
         Subcommands::Sandbox(arguments) => Command::Sandbox(arguments.into_settings()?),
         Subcommands::Ledger { command, json } => Command::Ledger(command.into_config(json)?),
         // `parse` has carried it out, with the settings.

@@ -17,7 +17,7 @@ use crate::base::text::{display, printable};
 use crate::input::{Input, stdin_file};
 use crate::layout::{Compression, Format};
 use crate::ledger;
-use crate::observe::tell;
+use crate::observe::{report_preparing, tell};
 use crate::output::{Document, OutputFile, PARTIAL, RowFiles, Target, is_same_file, partial_of};
 
 /// Endings of files that are not made of lines.
@@ -330,10 +330,12 @@ impl LockWait {
                 return Err(busy.hint("`--wait-lock 10m` waits until it has ended"));
             };
             let since = self.since.get_or_init(|| {
+                let (busy, longest) = (printable(busy.message()), time(longest));
+                let words = format!("{busy}: waiting up to {longest}");
                 if self.tells {
-                    let (busy, longest) = (printable(busy.message()), time(longest));
-                    tell(&format!("rescore: {busy}: waiting up to {longest}"));
+                    tell(&format!("rescore: {words}"));
                 }
+                report_preparing(move || words.clone());
                 Instant::now()
             });
             let left = longest.saturating_sub(since.elapsed());

@@ -9,6 +9,5 @@ pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod sandbox;
 mod signals;
+pub(crate) mod status;
 pub(crate) mod text;
-
-pub(crate) use signals::outlive_user_signal;

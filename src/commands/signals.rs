@@ -3,7 +3,7 @@
 //! costs nothing. The other threads are not asked, as they may be waiting for a pipe that never delivers.
 //!
 //! A run ends in the same way before its first call. Once its rows run, the first signal stops it in order, and the second one
-//! ends it immediately, even while a disk or a pipe blocks everything else. SIGUSR1 asks a run how far it is, and stops nothing.
+//! ends it immediately, even while a disk or a pipe blocks everything else.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -20,7 +20,7 @@ use crate::base::private_file::Readers;
 use crate::base::stderr::flush;
 use crate::base::threads::lock;
 use crate::engine::Stop;
-use crate::observe::{LogLine, end_log, tell, tell_error};
+use crate::observe::{LogLine, end_log, report_exit, tell, tell_error};
 use crate::output::{OutputFile, Target};
 use crate::telemetry::event::CancelReason;
 
@@ -69,16 +69,6 @@ impl Signals {
     }
 }
 
-/// Keeps SIGUSR1 from ending a program that does not listen for it yet, or never does: a script that asks every run for its
-/// progress must not end one that is starting.
-pub(crate) fn outlive_user_signal() {
-    if let Ok(runtime) = runtime() {
-        let _runtime = runtime.enter();
-        // It stays caught. If that is not possible, a run fails when it starts to listen.
-        let _ = signal(SignalKind::user_defined1());
-    }
-}
-
 /// A runtime on the current thread.
 ///
 /// # Errors
@@ -104,6 +94,7 @@ pub(super) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<
 
 /// Ends the process once all messages are on standard error.
 pub(super) fn end_process(exit: Exit) -> ! {
+    report_exit(exit.code());
     flush();
     #[allow(clippy::exit, reason = "a signal asks for exactly this")]
     std::process::exit(exit.code().into());
@@ -159,8 +150,6 @@ pub(crate) struct SignalReach {
     pub(crate) stops: UnboundedSender<Stop>,
     /// The sentence after a second signal about the answers that are kept.
     pub(crate) last_words: Option<String>,
-    /// Asks for a line of progress; returns whether progress has not ended.
-    pub(crate) ask_progress: Box<dyn Fn() -> bool + Send>,
 }
 
 impl CommandPhase {
@@ -184,20 +173,13 @@ impl StopSignals {
             CommandPhase::WithoutCalls(Vec::new())
         };
         let phase = Arc::new(Mutex::new(phase));
-        let [stopped, asked] = [&phase, &phase].map(Arc::clone);
+        let stopped = Arc::clone(&phase);
         let runtime = runtime()?;
         let mut signals = {
             let _runtime = runtime.enter();
             Signals::listen()?
         };
         spawn("signals", move || {
-            runtime.spawn(async move {
-                let mut asks = signal(SignalKind::user_defined1())?;
-                while asks.recv().await.is_some() {
-                    show_progress(&lock(&asked));
-                }
-                io::Result::Ok(())
-            });
             listen(&runtime, &mut signals, &stopped);
         })?;
         Ok(Self(phase))
@@ -327,16 +309,6 @@ fn listen(runtime: &Runtime, signals: &mut Signals, phase: &Mutex<CommandPhase>)
         // It is too late to report that lines are missing.
         let _ = end_log(LogLine::StoppedImmediately(last.into()));
         end_process(Exit::Interrupted(last));
-    }
-}
-
-/// Shows how far the run is.
-fn show_progress(phase: &CommandPhase) {
-    match phase {
-        CommandPhase::WithoutCalls(_) => {}
-        CommandPhase::Preparing { .. } => tell("rescore: still preparing: no call was made yet"),
-        CommandPhase::Running { reach, .. } if (reach.ask_progress)() => {}
-        _ => tell("rescore: all rows are done, writing the summary"),
     }
 }
 

@@ -433,6 +433,17 @@ pub(crate) struct EarlierFile {
     pub(crate) key: String,
 }
 
+/// `rescore status`.
+#[derive(Debug, Args)]
+pub(crate) struct StatusConfig {
+    /// The run that writes or wrote this output, or this directory of outputs [default: all runs of this user that run, or
+    /// ended in the last 24 hours]
+    pub(crate) output: Option<PathBuf>,
+    /// Print one JSON object for each run
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// `rescore ledger`.
 #[derive(Debug)]
 pub(crate) struct AdminConfig {

@@ -10,6 +10,6 @@ pub(crate) mod values;
 pub(crate) use commands::{
     AdminConfig, AdminTask, AskedThresholds, BudgetConfig, CheckConfig, CountConfig,
     DEFAULT_CONCURRENCY, DecideConfig, DecideOutput, DecideTask, EarlierFile, FilesConfig,
-    InputLimits, LedgerConfig, PaceConfig, ReportConfig, RunConfig, ServiceConfig, WHAT_IF,
-    WatchConfig,
+    InputLimits, LedgerConfig, PaceConfig, ReportConfig, RunConfig, ServiceConfig, StatusConfig,
+    WHAT_IF, WatchConfig,
 };

@@ -35,6 +35,8 @@ use crate::base::threads::lock;
 const FILE_NAME: &str = "rescore.ledger";
 /// Beside it, the ledger of made-up answers.
 const SANDBOX_FILE_NAME: &str = "sandbox.ledger";
+/// Beside it, the directory of what each run of the user reports of itself.
+const RUNS_NAME: &str = "runs";
 /// What names another ledger.
 const HINT_NAME_LEDGER: &str = "name a ledger with `--ledger FILE` or `RESCORE_LEDGER`";
 /// What only a container has: the marks of Docker and of Podman.
@@ -169,6 +171,12 @@ pub(crate) fn default_file(sandbox: bool) -> Result<PathBuf> {
             .hint(HINT_NAME_LEDGER));
     }
     Ok(file)
+}
+
+/// Where each run of this user reports how it is, whatever its ledger is; `None` if no directory is
+/// named for it.
+pub(crate) fn status_directory() -> Option<PathBuf> {
+    Some(directory(|name| env::var_os(name))?.join(RUNS_NAME))
 }
 
 /// The ledger of made-up answers, beside the file that a variable or the settings file names.

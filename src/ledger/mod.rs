@@ -38,10 +38,10 @@ pub(crate) use key::RequestHasher;
 pub(crate) use key::{ByRequest, RequestKey};
 pub(crate) use location::{
     LedgerAccount, LedgerLocation, ServerWait, default_file, make_directory, sandbox_beside,
-    without_secrets,
+    status_directory, without_secrets,
 };
 pub(crate) use open::{LedgerFacts, Lookup, OpenLedger, RunningLedger, init, preview};
-pub(crate) use outputs::{OutputLock, OutputState, lock_of};
+pub(crate) use outputs::{OutputLock, OutputState, host, lock_of};
 pub(crate) use runs::{LedgerSettings, Reuse, RunEnd};
 pub(crate) use sqlite_file::SUFFIXES;
 pub(crate) use writer::{Claimed, LeaseGeneration, LedgerWriter, Urgency};

@@ -126,7 +126,7 @@ fn is_holder(text: &str) -> bool {
 }
 
 /// The name of this machine, if it has one.
-fn host() -> Option<String> {
+pub(crate) fn host() -> Option<String> {
     let name = rustix::system::uname();
     let name = name.nodename().to_str().ok()?;
     (!name.is_empty()).then(|| name.to_owned())

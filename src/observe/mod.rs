@@ -8,6 +8,7 @@ mod messages;
 mod metrics;
 mod numbers;
 mod progress;
+mod run_status;
 mod sample;
 mod snapshot;
 mod summary;
@@ -21,10 +22,13 @@ pub(crate) use messages::{
 };
 pub(crate) use metrics::{MetricsFile, MetricsThread};
 pub(crate) use numbers::{
-    count, counted, day, moment, most, named, one_line, pretty_json, stamp, utc_seconds,
+    count, counted, day, from_utc, moment, most, named, one_line, pretty_json, stamp, utc_seconds,
     whole_seconds,
 };
 pub(crate) use progress::{ProgressThread, Style};
+pub(crate) use run_status::{
+    RunPhase, RunStatus, known_runs, report_exit, report_preparing, report_summary, start_reports,
+};
 pub(crate) use sample::{is_known, sample_lines, sample_size};
 pub(crate) use snapshot::ProgressSettings;
 pub(crate) use summary::{

@@ -58,6 +58,11 @@ pub(crate) fn utc_seconds(time: SystemTime) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
+/// The moment that such a text names.
+pub(crate) fn from_utc(text: &str) -> SystemTime {
+    text.parse::<Timestamp>().unwrap_or_default().into()
+}
+
 fn local(time: SystemTime) -> Zoned {
     let time = Timestamp::try_from(time).unwrap_or_default();
     time.to_zoned(TimeZone::system())

@@ -4,6 +4,7 @@
 //! The bar is two lines: how far the run is, and below that why calls wait and what they brought. Both fit terminals of any
 //! width. indicatif draws them on a page in memory, as only `base::stderr` writes to the terminal.
 
+use std::env;
 use std::io::{IsTerminal, Result};
 use std::mem::take;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -13,15 +14,17 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 use serde::Serialize;
+use serde_json::value::RawValue;
 
 use super::messages::{speaks_json, warn};
 use super::numbers::{
     count, counted, now_in_local_time, one_line, parts, rate, verdicts, whole_seconds,
 };
+use super::run_status::report;
 use super::snapshot::{Now, ProgressSettings, RecentProgress, Snapshot, down, paused};
 use super::summary::RunIdentity;
 use crate::base::numbers::time;
-use crate::base::stderr::{columns, draw, say, say_progress};
+use crate::base::stderr::{TabProgress, columns, draw, say, say_progress};
 use crate::base::threads::lock;
 use crate::row::RowNumber;
 use crate::telemetry::counts::{Counts, Events, Observer};
@@ -46,7 +49,7 @@ impl Style {
     /// Replaces `auto` by a bar on a terminal that can redraw, and by lines everywhere else. If the rows go to the terminal too,
     /// there is never a bar: it would be drawn over them.
     pub(crate) fn chosen(self, rows_on_terminal: bool) -> Self {
-        let dumb = || std::env::var_os("TERM").is_some_and(|kind| kind == "dumb");
+        let dumb = || env::var_os("TERM").is_some_and(|kind| kind == "dumb");
         let redraws = || std::io::stderr().is_terminal() && !dumb();
         match self {
             Self::Auto if redraws() && !rows_on_terminal => Self::Bar,
@@ -80,19 +83,14 @@ impl ProgressThread {
         });
         let mut view = View {
             style,
-            settings,
+            settings: Arc::new(settings),
+            shows_in_tab: style == Style::Bar && shows_in_tab(),
             has_shown_wait: false,
         };
+        view.clone().report_rows(events.clone());
         let thread = std::thread::Builder::new().name("progress".to_owned());
         let thread = thread.spawn(move || view.show(&events, &notices)).ok();
         Self { thread, ender }
-    }
-
-    /// A function that asks for a line of progress now, in any style, also if progress is off. It returns false once progress has
-    /// ended.
-    pub(crate) fn asker(&self) -> impl Fn() -> bool + Send + use<> {
-        let to = self.ender.clone();
-        move || to.send(Notice::Asked).is_ok()
     }
 
     /// Ends the progress and leaves the terminal clean.
@@ -105,15 +103,30 @@ impl ProgressThread {
 }
 
 /// Shows progress.
+#[derive(Clone)]
 struct View {
     style: Style,
-    settings: ProgressSettings,
+    settings: Arc<ProgressSettings>,
+    /// The terminal shows progress in its tab as well.
+    shows_in_tab: bool,
     /// A pause was shown since the last line. A service that refuses a call every second must not fill a log: the next line
     /// shows the other pauses.
     has_shown_wait: bool,
 }
 
 impl View {
+    /// From now on, the status of the run has these numbers as well.
+    fn report_rows(self, events: Events) {
+        let mut recent = RecentProgress::default();
+        report(move |status| {
+            let now = Snapshot::take(&events, &self.settings, &mut recent);
+            let [head, below] = self.words(&now);
+            status.message = head.join(", ") + "\n" + &below.join("; ");
+            status.hint = Some(self.settings.after_kill.clone());
+            status.progress = RawValue::from_string(self.json(&now)).ok();
+        });
+    }
+
     fn show(&mut self, events: &Events, notices: &Receiver<Notice>) {
         let (first, every) = match self.style {
             Style::Bar => (FRAME_INTERVAL, FRAME_INTERVAL),
@@ -139,7 +152,7 @@ impl View {
             }
         }
         if self.style == Style::Bar {
-            draw(&[]);
+            draw(&[], None);
         }
     }
 
@@ -149,7 +162,8 @@ impl View {
         match self.style {
             Style::Bar => {
                 let share = now.now.percent.map(|percent| percent / 100.0);
-                draw(&picture(share, self.words(now), columns()));
+                let tab = self.shows_in_tab.then(|| in_tab(&now.now));
+                draw(&picture(share, self.words(now), columns()), tab);
             }
             Style::Plain | Style::Json => say_progress(&self.line(now)),
             Style::Auto | Style::Off => {}
@@ -170,7 +184,6 @@ impl View {
     fn notice(&mut self, notice: &Notice, now: &Snapshot) {
         match (self.style, notice) {
             (_, Notice::Warning(words)) => warn(words),
-            (_, Notice::Asked) => say_progress(&self.line(now)),
             (Style::Json, _) => say(&self.json(now)),
             (Style::Plain, Notice::Wait(_)) if self.has_shown_wait => {}
             (Style::Plain, Notice::Said(words) | Notice::Wait(words)) => {
@@ -262,8 +275,6 @@ fn with_time(words: &str) -> String {
 enum Notice {
     /// Shown in every style.
     Warning(String),
-    /// A line of progress.
-    Asked,
     /// All calls wait from now on.
     Wait(String),
     /// Something else that happened.
@@ -389,6 +400,32 @@ impl Notices {
             None => format!("row {row}"),
         }
     }
+}
+
+/// Whether the terminal is one that is known to show progress in its tab or in the taskbar.
+fn shows_in_tab() -> bool {
+    let variable = |name| env::var(name).unwrap_or_default();
+    let version = variable("TERM_PROGRAM_VERSION");
+    let version = version
+        .split('.')
+        .map_while(|part| part.parse::<u32>().ok());
+    match &*variable("TERM_PROGRAM") {
+        "ghostty" | "WezTerm" => true,
+        "iTerm.app" => version.ge([3, 6, 6]),
+        _ => !variable("WT_SESSION").is_empty() || variable("ConEmuANSI") == "ON",
+    }
+}
+
+/// What it shows there.
+fn in_tab(now: &Now) -> TabProgress {
+    let state = match now.percent {
+        _ if now.outage_seconds.is_some() => 2,
+        _ if now.pause_left_seconds.is_some() => 4,
+        None => 3,
+        Some(_) => 1,
+    };
+    let percent = now.percent.unwrap_or_default();
+    TabProgress { state, percent }
 }
 
 /// Columns of the bar itself, by the columns of the terminal: the words beside it matter more.

@@ -27,7 +27,9 @@ pub(crate) struct ProgressSettings {
     /// The time limit for a call.
     pub(crate) timeout: Duration,
     /// Says for how long the ledger's server has been waited for, and why, while it is.
-    pub(crate) ledger_wait: Box<dyn Fn() -> Option<String> + Send>,
+    pub(crate) ledger_wait: Box<dyn Fn() -> Option<String> + Send + Sync>,
+    /// What the same command does if the run is killed.
+    pub(crate) after_kill: String,
 }
 
 /// One moment of a run that is at work.
@@ -50,9 +52,9 @@ pub(super) struct Now {
     pub(super) rows_per_second: Option<f64>,
     calls_per_second: Option<f64>,
     #[serde(serialize_with = "seconds::serialize_some")]
-    pause_left_seconds: Option<Duration>,
+    pub(super) pause_left_seconds: Option<Duration>,
     #[serde(serialize_with = "seconds::serialize_some")]
-    outage_seconds: Option<Duration>,
+    pub(super) outage_seconds: Option<Duration>,
     rows_of_other_runs: u64,
 }
 
@@ -246,6 +248,8 @@ fn wait_reasons(
         Some(format!(
             "waiting for {rows} that another run is asking about"
         ))
+    } else if counts.waits_for_input() {
+        Some("waiting for its input".to_owned())
     } else {
         None
     };

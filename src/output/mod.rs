@@ -13,6 +13,6 @@ mod writer;
 
 pub(crate) use file::{Document, DurableFile, WriteError, Written};
 pub use file::{OutputFile, RowFiles};
-pub(crate) use target::{PARTIAL, is_same_file, partial_of};
+pub(crate) use target::{PARTIAL, end_of_links, is_same_file, partial_of};
 pub use target::{Replace, Target};
 pub use writer::Writer;

@@ -279,7 +279,10 @@ fn follow(path: &Path) -> io::Result<PathBuf> {
 }
 
 /// The path at the end of a chain of links, whatever is there.
-fn end_of_links(path: &Path) -> io::Result<PathBuf> {
+///
+/// # Errors
+/// There are too many.
+pub(crate) fn end_of_links(path: &Path) -> io::Result<PathBuf> {
     // The kernel's limit.
     const MAX_LINKS: usize = 40;
     let mut end = path.to_owned();

@@ -381,6 +381,12 @@ impl Counts {
         (self.calls.sent == self.calls.in_flight).then(|| now.saturating_sub(began))
     }
 
+    /// Whether all rows that have come are done, and more may come.
+    pub(crate) const fn waits_for_input(&self) -> bool {
+        let all_are_done = self.rows.read > 0 && self.rows.read == self.rows.resolved;
+        all_are_done && self.state.input_end.is_none()
+    }
+
     /// Whether the output has all rows: the run was not stopped, and its input did not break.
     pub(crate) const fn has_all_rows(&self) -> bool {
         self.cancelled.is_none() && !matches!(self.state.input_end, Some(InputEnd::Broken))

@@ -13,9 +13,14 @@ use super::plan::RunPlan;
 use crate::base::error::{Error, Exit, Result};
 use crate::base::private_file::Readers;
 use crate::commands::signals::{RecordFailure, StopSignals};
+use crate::commands::status::real_name;
 use crate::commands::text::SummaryFile;
 use crate::config::{RunConfig, WatchConfig};
-use crate::observe::{DecisionRule, LogLine, RunIdentity, RunSummary, end_log, ended_by};
+use crate::ledger::{host, status_directory};
+use crate::observe::{
+    DecisionRule, LogLine, RunIdentity, RunSummary, counted, end_log, ended_by, report_summary,
+    start_reports,
+};
 use crate::telemetry::counts::Counts;
 
 /// The name of a job that writes to standard output.
@@ -29,6 +34,14 @@ pub(crate) fn execute(config: RunConfig) -> Result<Exit> {
     let identity = identity_of(&config);
     let (failed, watch) = (identity.clone(), config.watch.clone());
     let output = config.count.files.name().map(Path::to_owned);
+    if let Some(directory) = status_directory() {
+        let input = match &*config.count.files.inputs {
+            [only] => only.file.input.display(),
+            several => counted(several.len() as u64, "input"),
+        };
+        let output = output.as_deref().map(real_name);
+        start_reports(directory, &identity, host(), input, output);
+    }
     let record: RecordFailure = Arc::new(move |error| {
         write_failure(&failed, &watch, output.as_deref(), error);
         // The error is the last line. It would not help to know that the log lacks lines.
@@ -87,10 +100,15 @@ fn write_failure(
     error: &Error,
 ) {
     let exit = error.exit();
+    let counts = Counts::not_started().as_of(Duration::ZERO, identity.tariff.as_ref());
+    let summary = RunSummary {
+        error: Some(ended_by(error)),
+        ..RunSummary::new(identity, counts.clone(), exit)
+    };
+    report_summary(&error.in_a_line(), &summary);
     if exit == Exit::Busy {
         return;
     }
-    let counts = Counts::not_started().as_of(Duration::ZERO, identity.tariff.as_ref());
     // No record takes the name of a file that the next start writes, and a pipe would wait for a reader.
     let is_free = |path: &&PathBuf| {
         let is_taken = [output, error.file()].contains(&Some(path.as_path()));
@@ -99,10 +117,7 @@ fn write_failure(
     if let Some(path) = watch.summary.as_ref().filter(is_free)
         && let Ok(file) = SummaryFile::create(path, Readers::EVERYBODY)
     {
-        file.write(&RunSummary {
-            error: Some(ended_by(error)),
-            ..RunSummary::new(identity, counts.clone(), exit)
-        });
+        file.write(&summary);
     }
     if let Some(path) = watch.metrics.as_ref().filter(is_free)
         && let Ok(file) = metrics_file(path, identity.clone())

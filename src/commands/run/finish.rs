@@ -18,8 +18,8 @@ use crate::input::{Input, Opened, ReaderSettings};
 use crate::ledger::{RunEnd, RunningLedger};
 use crate::observe::{
     FileState, FileSummary, LedgerLeft, LogLine, MetricsThread, ReportedRun, RunIdentity,
-    RunSummary, SizedFile, Style, end_log, ended_by, is_known, one_line, sample_size, stamp, tell,
-    tell_error, warn, warn_of,
+    RunSummary, SizedFile, Style, end_log, ended_by, is_known, one_line, report_summary,
+    sample_size, stamp, tell, tell_error, warn, warn_of,
 };
 use crate::output::{Document, DurableFile, Written, partial_of};
 use crate::report::{Comparison, PageContent, ShownThresholds, page};
@@ -81,6 +81,9 @@ impl EndedRun {
             ..parts.summary(RunSummary::new(&self.identity, counts_now(), exit))
         };
         tell_summary(&summary, self.summary, watch);
+        let words = [summary.text()].into_iter();
+        let words: Vec<_> = words.chain(error.as_ref().map(Error::in_a_line)).collect();
+        report_summary(&words.join("\n"), &summary);
         if let Some(report) = self.report {
             let tally = tally.filter(|_| counts.cancelled.is_none());
             // The ledger remembers the report, so that the same command replaces it.

@@ -24,7 +24,8 @@ use crate::ledger::{
     make_directory,
 };
 use crate::observe::{
-    self, MetricsFile, RunIdentity, counted, day, most, only_of_others, tell, tell_error,
+    self, MetricsFile, RunIdentity, counted, day, most, only_of_others, report_preparing, tell,
+    tell_error,
 };
 use crate::output::{Document, Replace, RowFiles, Target, partial_of};
 use crate::pace::{Gate, PaceLimits, Rate};
@@ -92,6 +93,7 @@ impl RunPlan {
             show: 0,
             lookup: &mut lookup,
         };
+        report_preparing(|| "counting its rows, before the first call".to_owned());
         let count = counting.before_paying(&mut parts, &self.account, ledger.as_mut())?;
         if count.is_some() {
             warnings.extend(unused_answers(&mut parts, &config.count, &self.account));
@@ -145,6 +147,11 @@ fn open_ledger(
     let Some(settings) = settings else {
         return Ok((None, Lookup::without_ledger()));
     };
+    let server = settings.wait.clone();
+    report_preparing(move || match server.why() {
+        Some(why) => format!("waiting for the ledger's server for {why}"),
+        None => "opening its ledger".to_owned(),
+    });
     let of_user = settings.location.file();
     if let Some(file) = of_user.filter(|_| config.count.ledger.named.is_none()) {
         make_directory(file)?;

@@ -28,7 +28,7 @@ use crate::ledger::{
     LedgerAccount, LedgerLocation, LedgerSettings, OutputLock, ReadAnswer, Reuse, ServerWait,
     lock_of,
 };
-use crate::observe::{LogLine, RunIdentity, log_line, start_log};
+use crate::observe::{LogLine, RunIdentity, log_line, report_preparing, start_log};
 use crate::output::{Replace, Target, partial_of};
 use crate::raw_json::Pointer;
 use crate::sandbox::{Sandbox, SandboxPlan, SandboxSettings};
@@ -524,6 +524,7 @@ impl RunPlan {
         for part in &found.all {
             refuse_stream(count.limits, &part.input)?;
         }
+        report_preparing(|| "waiting for the first rows of its input".to_owned());
         let parts = found.read(count)?;
         let account = match stand_in {
             Some(_) => Account::of_sandbox(),

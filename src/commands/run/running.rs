@@ -50,6 +50,10 @@ const WRITER_PATIENCE: Duration = Duration::from_secs(2);
 /// one waiting.
 const BATCHES: usize = 2;
 
+/// What the next start does if the run keeps no ledger.
+const NOTHING_KEPT: &str =
+    "no ledger keeps its answers: the same command makes the same calls again";
+
 /// Where signals and the writer's thread ask the run to stop: both ends.
 pub(super) type StopChannel = (UnboundedSender<Stop>, UnboundedReceiver<Stop>);
 
@@ -77,7 +81,6 @@ impl OpenedRun {
             self.base.signals.run_starts(SignalReach {
                 stops: stops.0.clone(),
                 last_words,
-                ask_progress: Box::new(progress.asker()),
             });
             let (ledger, engine) = start_engine(
                 &self.base.config,
@@ -152,6 +155,7 @@ impl OpenedRun {
             concurrency: self.base.concurrency.get(),
             timeout: config.timeout,
             ledger_wait: Box::new(move || wait.why()),
+            after_kill: self.last_words().unwrap_or_else(|| NOTHING_KEPT.to_owned()),
         };
         if config.watch.log.is_some() {
             events.add_observer(EventLog);

@@ -4,6 +4,7 @@
 use std::fs::{self, File};
 use std::io::Read;
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
@@ -201,6 +202,34 @@ fn a_bar_fits_its_terminal_and_is_cleared_before_anything_else_is_printed() {
     // A dumb terminal gets lines, and nothing that would move its cursor.
     assert!(dumb.contains(" (429) asked for 1"), "{dumb:?}");
     assert!(!dumb.contains('\u{1b}'), "{dumb:?}");
+}
+
+#[test]
+fn a_terminal_that_can_shows_the_progress_in_its_tab_until_the_end() {
+    for (variable, value, version, shows) in [
+        ("TERM_PROGRAM", "ghostty", "1.0", true),
+        ("TERM_PROGRAM", "iTerm.app", "3.6.6", true),
+        ("TERM_PROGRAM", "iTerm.app", "3.5.14", false),
+        ("WT_SESSION", "an-id", "", true),
+        ("TERM_PROGRAM", "Apple_Terminal", "455", false),
+    ] {
+        let server = Server::start(|request| good(request).after(Duration::from_millis(20)));
+        let place = Place::with("users.csv", users::csv(40));
+        let (side, written) = terminal(80);
+        let run = place.scoring(&server).args("-c 1").env("TERM", "xterm");
+        let run = run
+            .env(variable, value)
+            .env("TERM_PROGRAM_VERSION", version);
+        run.stderr(side).exits(0);
+        let written = written.join().unwrap();
+        assert_eq!(
+            written.contains("\u{1b}]9;4;1;"),
+            shows,
+            "{value} {version}: {written:?}"
+        );
+        let (_, last) = written.rsplit_once("\u{1b}]9;4;").unwrap_or(("", "0;"));
+        assert!(last.starts_with("0;"), "{value}: {written:?}");
+    }
 }
 
 #[test]

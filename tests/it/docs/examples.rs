@@ -116,6 +116,7 @@ fn runs_as_written(script: &str) {
         .env("RESCORE_SERVICE_ID", "my-app")
         .env("RESCORE_API_KEY", KEY)
         .env("RESCORE_LEDGER", LEDGER)
+        .env("XDG_STATE_HOME", place.path("state"))
         .output()
         .unwrap();
     let words = String::from_utf8_lossy(&done.stderr);

@@ -30,7 +30,7 @@ fn options(command: &str) -> BTreeSet<String> {
 
 #[test]
 fn the_reference_has_every_option_and_no_document_names_one_that_does_not_exist() {
-    let commands = "run,check,decide,report,config,completions,man,sandbox,ledger stats,ledger prune,ledger forget";
+    let commands = "run,check,decide,report,status,config,completions,man,sandbox,ledger stats,ledger prune,ledger forget";
     let mut known: BTreeSet<_> = commands.split(',').flat_map(options).collect();
     assert!(known.len() > 60, "the test itself has gone blind");
     let reference = flags(&document("docs/reference.md"));

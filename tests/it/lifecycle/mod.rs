@@ -10,6 +10,7 @@ mod limits;
 mod part;
 mod rounds;
 mod signals;
+mod status;
 mod system;
 mod unread;
 mod wait_lock;

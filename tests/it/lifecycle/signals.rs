@@ -239,52 +239,6 @@ fn a_stop_while_equal_rows_wait_for_one_answer_leaves_them_all_or_none() {
 }
 
 #[test]
-fn a_run_that_is_asked_says_how_far_it_is_in_the_form_of_its_messages() {
-    let csv = users::csv(9);
-    for (style, line) in [
-        ("--quiet", "rescore: 33.3%, 3 of 9 rows"),
-        ("--quiet --progress json", r#""resolved":3,"#),
-        // Above the bar, in the place of its last picture.
-        ("--progress bar", "\r\u{1b}[J20"),
-    ] {
-        let (server, release) = Server::holding(3);
-        let place = Place::with("users.csv", &csv);
-        let running = place.scoring(&server).args(style).start();
-        running.wait_for_file("scored.csv.partial", |partial| {
-            partial.split(|byte| *byte == b'\n').count() > 4
-        });
-        if style == "--progress bar" {
-            running.wait_for_words("33.3%");
-        }
-        running.signal("USR1");
-        running.wait_for_words(line);
-        drop(release);
-        let done = running.exits(0);
-        let lines = done.stderr.lines().count();
-        done.check(!style.contains("--quiet") || lines == 1, "one line");
-        assert_eq!(place.text("scored.csv"), users::scored(&csv));
-    }
-}
-
-#[test]
-fn a_run_that_is_asked_before_its_first_call_goes_on() {
-    let (reader, mut producer) = io::pipe().unwrap();
-    let (place, server) = (Place::new(), Server::good());
-    let running = place
-        .run(&server, "-o scored.csv --quiet")
-        .stdin_from(reader)
-        .start();
-    running.wait_for_status("SigCgt:", |caught| {
-        u64::from_str_radix(caught, 16).is_ok_and(|caught| caught & (1 << 9) != 0)
-    });
-    running.signal("USR1");
-    running.wait_for_words("no call was made yet");
-    producer.write_all(users::csv(2).as_bytes()).unwrap();
-    drop(producer);
-    running.exits(0);
-}
-
-#[test]
 fn a_run_that_waits_for_another_one_leaves_its_summary_alone() {
     let (server, release) = Server::holding(0);
     let place = Place::with("users.csv", users::csv(1));
@@ -301,24 +255,6 @@ fn a_run_that_waits_for_another_one_leaves_its_summary_alone() {
     assert_eq!(place.text("s.json"), "{\"type\":\"summary\"}");
     drop(release);
     first.exits(0);
-}
-
-#[test]
-#[cfg(target_os = "linux")]
-fn no_command_is_ended_by_the_signal_that_asks_how_far_a_run_is() {
-    // A silent pipe holds each of them up before it would listen.
-    for args in ["check -", "decide - -o x.csv", "report - -o x.html"] {
-        let (reader, producer) = io::pipe().unwrap();
-        let place = Place::new();
-        let running = place.rescore(args).stdin_from(reader).start();
-        running.wait_for_status("SigCgt:", |caught| {
-            u64::from_str_radix(caught, 16).is_ok_and(|caught| caught & (1 << 9) != 0)
-        });
-        running.signal("USR1");
-        drop(producer);
-        let done = running.done();
-        done.check(done.code().is_some(), "it ends by itself");
-    }
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! What a run says at its end, however it ends: what it has done, what that cost, what is left, and how it continues. Also of
 //! decisions that are made again without a call.
 
+use std::io;
+
 use super::{Page, words};
 use crate::support::process::Place;
 use crate::support::server::{
@@ -73,6 +75,35 @@ const DECISIONS: [(&str, i32); 5] = [
     ),
 ];
 
+/// What `rescore status` says of runs that have ended, and of one that was killed.
+fn add_statuses(page: &mut Page) {
+    page.heading("# Status");
+    let (place, server) = (Place::with("users.csv", users::csv(9)), Server::good());
+    let here = place.path("").canonicalize().unwrap();
+    let status = |args| {
+        let status = place.rescore("status").args(words(args));
+        status.env("XDG_STATE_HOME", &here).done()
+    };
+    let run = |args| {
+        let run = place.run(&server, words(args));
+        run.env("XDG_STATE_HOME", &here)
+    };
+    page.add("status", &status(""));
+    run("users.csv -o out.csv --max-calls 2").exits(5);
+    run("users.csv -o out.csv --no-ledger").exits(2);
+    let (reader, _producer) = io::pipe().unwrap();
+    let running = run("-o killed.csv").stdin_from(reader).start();
+    let waits = || status("killed.csv").printed().contains("first rows");
+    running.wait_until("it waits for its input", waits);
+    running.kill_when(|| true);
+    page.add("status killed.csv", &status("killed.csv"));
+    run("users.csv -o killed.csv --max-calls 3 --price 0.004EUR -q").exits(5);
+    for asked in ["killed.csv", "other.csv", ""] {
+        page.add(&format!("status {asked}"), &status(asked));
+    }
+    page.0 = page.0.replace(here.to_str().unwrap(), "/data");
+}
+
 #[test]
 fn a_run_says_what_it_did_and_what_is_left_however_it_ends() {
     let mut page = Page::default();
@@ -102,5 +133,6 @@ fn a_run_says_what_it_did_and_what_is_left_however_it_ends() {
         let done = place.rescore("decide").args(words(decide)).exits(code);
         page.add(&format!("decide {decide}"), &done);
     }
+    add_statuses(&mut page);
     page.is("end_of_run");
 }
