@@ -38,7 +38,7 @@ fn the_reference_has_every_option_and_no_document_names_one_that_does_not_exist(
     assert!(missing.is_empty(), "not in the reference: {missing:?}");
     // What people try, and options of other programs.
     let others = "--version --resume --dry-run --foreground --no-block --now --read-only --rm --stop-timeout --tmpfs --user \
-        --archives --csv --files --release --path --bench --list --long --lib --test --ignored --nocapture";
+        --archives --arg --csv --files --release --path --bench --list --long --lib --test --ignored --nocapture --retry";
     known.extend(others.split_whitespace().map(str::to_owned));
     for (name, text) in documents() {
         let unknown: Vec<_> = flags(&text).difference(&known).cloned().collect();
