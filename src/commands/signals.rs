@@ -260,10 +260,44 @@ impl StopSignals {
         None
     }
 
+    /// The hours of the run are over: before its first call it ends now, and once rows run it stops in order.
+    pub(crate) fn hours_are_over(&self, stop: Stop) {
+        match (&*lock(&self.0), stop) {
+            (CommandPhase::Running { reach, .. }, stop) => {
+                // When all rows are done, nobody receives it.
+                let _ = reach.stops.send(stop);
+            }
+            (
+                CommandPhase::Preparing {
+                    record,
+                    has_made_calls,
+                },
+                Stop {
+                    error: Some(error), ..
+                },
+            ) => end_before_calls(error, record.as_ref(), *has_made_calls),
+            _ => {}
+        }
+    }
+
     /// The run is finished, and no signal ends it any more.
     pub(crate) fn run_is_over(&self) {
         *lock(&self.0) = CommandPhase::Over;
     }
+}
+
+/// Ends a run, or a round of it, before its first call.
+fn end_before_calls(error: Error, record: Option<&RecordFailure>, has_made_calls: bool) -> ! {
+    let error = if has_made_calls {
+        error
+    } else {
+        error.detail("nothing was sent: the run ended before its first call")
+    };
+    tell_error(&error);
+    if let Some(record) = record {
+        record(&error);
+    }
+    end_process(error.exit());
 }
 
 fn listen(runtime: &Runtime, signals: &mut Signals, phase: &Mutex<CommandPhase>) {
@@ -283,15 +317,7 @@ fn listen(runtime: &Runtime, signals: &mut Signals, phase: &Mutex<CommandPhase>)
             record,
             has_made_calls,
         } => {
-            let mut error = Error::interrupted(first);
-            if !*has_made_calls {
-                error = error.detail("nothing was sent: the signal came before the first call");
-            }
-            tell_error(&error);
-            if let Some(record) = record {
-                record(&error);
-            }
-            end_process(Exit::Interrupted(first));
+            end_before_calls(Error::interrupted(first), record.as_ref(), *has_made_calls);
         }
         CommandPhase::Running {
             reach,

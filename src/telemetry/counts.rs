@@ -92,7 +92,7 @@ pub(crate) struct Counts {
     /// Why the run stopped early.
     #[serde(rename = "stopped")]
     pub(crate) cancelled: Option<CancelReason>,
-    /// The budget that left no call, so that the run finished without calls.
+    /// The limit of the user's own that left no call, so that the run finished without calls.
     pub(crate) limited: Option<CancelReason>,
     /// Time since the start.
     #[serde(rename = "elapsed_seconds", with = "seconds")]
