@@ -262,21 +262,20 @@ impl StopSignals {
 
     /// The hours of the run are over: before its first call it ends now, and once rows run it stops in order.
     pub(crate) fn hours_are_over(&self, stop: Stop) {
-        match (&*lock(&self.0), stop) {
-            (CommandPhase::Running { reach, .. }, stop) => {
+        match &*lock(&self.0) {
+            CommandPhase::Running { reach, .. } => {
                 // When all rows are done, nobody receives it.
                 let _ = reach.stops.send(stop);
             }
-            (
-                CommandPhase::Preparing {
-                    record,
-                    has_made_calls,
-                },
-                Stop {
-                    error: Some(error), ..
-                },
-            ) => end_before_calls(error, record.as_ref(), *has_made_calls),
-            _ => {}
+            CommandPhase::Preparing {
+                record,
+                has_made_calls,
+            } => {
+                if let Some(error) = stop.error {
+                    end_before_calls(error, record.as_ref(), *has_made_calls);
+                }
+            }
+            CommandPhase::WithoutCalls(_) | CommandPhase::Over => {}
         }
     }
 

@@ -3,7 +3,6 @@
 //! `--until` is a time on the wall clock, also if that clock is set or the machine sleeps. `--max-time` is measured by the
 //! monotonic clock from the program's start.
 
-use std::fmt::{self, Display};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -27,12 +26,6 @@ impl FromStr for TimeOfDay {
         let time = Time::strptime("%H:%M", text);
         time.map(Self)
             .map_err(|_| "expected a time of day from `00:00` to `23:59`, such as `06:00`")
-    }
-}
-
-impl Display for TimeOfDay {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0.strftime("%H:%M"))
     }
 }
 
@@ -85,7 +78,7 @@ impl Deadline {
 
     fn reached_at(&self, now: Timestamp, lasted: Duration) -> Option<Stop> {
         let (reason, value) = if let Some((time, _)) = self.until.filter(|(_, at)| now >= *at) {
-            (CancelReason::Until, time.to_string())
+            (CancelReason::Until, time.0.strftime("%H:%M").to_string())
         } else {
             let most = self.max_time.filter(|most| lasted >= *most)?;
             (CancelReason::MaxTime, whole_seconds(most))
@@ -163,6 +156,6 @@ mod tests {
         ] {
             assert!(wrong.parse::<TimeOfDay>().is_err(), "{wrong}");
         }
-        assert_eq!("6:05".parse::<TimeOfDay>().unwrap().to_string(), "06:05");
+        assert_eq!("6:05".parse(), "06:05".parse::<TimeOfDay>());
     }
 }

@@ -20,7 +20,7 @@ use crate::ledger::{
 };
 use crate::pace::{Gate, GiveUpPolicy, RetryPolicy, failures_used_up};
 use crate::raw_json::Pointer;
-use crate::telemetry::counts::Events;
+use crate::telemetry::counts::{BudgetNumbers, Events};
 use crate::telemetry::event::{CancelReason, Event, Origin};
 use crate::verdict::{Answer, DecisionPolicy, Failure, Reason, Verdict};
 
@@ -129,6 +129,11 @@ impl<S> Engine<S> {
     /// Where events are sent.
     pub(crate) const fn events(&self) -> &Events {
         &self.events
+    }
+
+    /// Reads what budgets leave, also from another thread.
+    pub(crate) fn budget_numbers(&self) -> impl Fn() -> Vec<BudgetNumbers> + Send + use<S> {
+        self.ledger.budget_numbers()
     }
 
     /// The rows of the next of several files come now. `before` is how many bytes the files before it have.

@@ -301,6 +301,19 @@ pub(crate) struct Cost {
     pub(crate) unpriced: u64,
 }
 
+/// What a budget leaves and what counts against it, in calls or in money.
+#[derive(Debug)]
+pub(crate) struct BudgetNumbers {
+    /// Whose calls it counts, as a word: those of the `run`, or of all runs in a `day` or `month`.
+    pub(crate) per: &'static str,
+    /// Whether the numbers are money, and not calls.
+    pub(crate) is_money: bool,
+    /// What it leaves.
+    pub(crate) left: f64,
+    /// What counts against it.
+    pub(crate) used: f64,
+}
+
 /// An outage that lasts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OngoingOutage {

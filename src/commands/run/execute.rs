@@ -16,7 +16,7 @@ use crate::commands::signals::{RecordFailure, StopSignals, spawn};
 use crate::commands::text::SummaryFile;
 use crate::config::{RunConfig, WatchConfig};
 use crate::engine::Deadline;
-use crate::observe::{DecisionRule, LogLine, RunIdentity, RunSummary, end_log, ended_by};
+use crate::observe::{DecisionRule, LogLine, Measured, RunIdentity, RunSummary, end_log, ended_by};
 use crate::telemetry::counts::Counts;
 
 /// The name of a job that writes to standard output.
@@ -130,6 +130,6 @@ fn write_failure(
     if let Some(path) = watch.metrics.as_ref().filter(is_free)
         && let Ok(file) = metrics_file(path, identity.clone())
     {
-        let _ = file.write(&counts, Some(exit));
+        let _ = file.write(&counts, &Measured::default(), Some(exit));
     }
 }
