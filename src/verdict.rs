@@ -233,7 +233,7 @@ reasons! {
     NoAnswer = "no_answer",
     /// The service answered, and so billed the call, but without a usable verdict.
     BadAnswer = "bad_answer",
-    /// The budget left no call for it.
+    /// A limit of the user's own left no call for it.
     Limit = "limit",
 }
 

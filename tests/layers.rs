@@ -28,7 +28,7 @@ const OWNERS: [(&str, &str); 19] = [
     ("indicatif", "observe/"),
     (
         "jiff",
-        "config/values.rs ledger/accounts.rs ledger/outputs.rs observe/ sandbox/ service/quota.rs",
+        "config/values.rs engine/deadline.rs ledger/accounts.rs ledger/outputs.rs observe/ sandbox/ service/quota.rs",
     ),
     ("maud", "report/"),
     ("mimalloc", "main.rs"),

@@ -242,10 +242,43 @@ impl StopSignals {
         None
     }
 
+    /// The hours of the run are over: before its first call it ends now, and once rows run it stops in order.
+    pub(crate) fn hours_are_over(&self, stop: Stop) {
+        match &*lock(&self.0) {
+            CommandPhase::Running { reach, .. } => {
+                // When all rows are done, nobody receives it.
+                let _ = reach.stops.send(stop);
+            }
+            CommandPhase::Preparing {
+                record,
+                has_made_calls,
+            } => {
+                if let Some(error) = stop.error {
+                    end_before_calls(error, record.as_ref(), *has_made_calls);
+                }
+            }
+            CommandPhase::WithoutCalls(_) | CommandPhase::Over => {}
+        }
+    }
+
     /// The run is finished, and no signal ends it any more.
     pub(crate) fn run_is_over(&self) {
         *lock(&self.0) = CommandPhase::Over;
     }
+}
+
+/// Ends a run, or a round of it, before its first call.
+fn end_before_calls(error: Error, record: Option<&RecordFailure>, has_made_calls: bool) -> ! {
+    let error = if has_made_calls {
+        error
+    } else {
+        error.detail("nothing was sent: the run ended before its first call")
+    };
+    tell_error(&error);
+    if let Some(record) = record {
+        record(&error);
+    }
+    end_process(error.exit());
 }
 
 fn listen(runtime: &Runtime, signals: &mut Signals, phase: &Mutex<CommandPhase>) {
@@ -265,15 +298,7 @@ fn listen(runtime: &Runtime, signals: &mut Signals, phase: &Mutex<CommandPhase>)
             record,
             has_made_calls,
         } => {
-            let mut error = Error::interrupted(first);
-            if !*has_made_calls {
-                error = error.detail("nothing was sent: the signal came before the first call");
-            }
-            tell_error(&error);
-            if let Some(record) = record {
-                record(&error);
-            }
-            end_process(Exit::Interrupted(first));
+            end_before_calls(Error::interrupted(first), record.as_ref(), *has_made_calls);
         }
         CommandPhase::Running {
             reach,

@@ -11,6 +11,7 @@ use super::values;
 use crate::base::error::{Error, Result};
 use crate::base::money::{Money, Tariff};
 use crate::base::numbers::Tolerance;
+use crate::engine::TimeOfDay;
 use crate::input;
 use crate::ledger::{Budget, LedgerLocation, Per, Reuse, default_file};
 use crate::observe::Style;
@@ -144,7 +145,7 @@ impl FilesConfig {
 /// The words of `--at-limit`, and whether the run finishes.
 const AT_LIMIT: &[(&str, bool)] = &[("stop", false), ("finish", true)];
 
-/// What a run may spend.
+/// What a run may spend, of money and of time.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct BudgetConfig {
     /// Maximum number of calls, including retries: of the run, or in a day or month, such as `10000/month`
@@ -155,6 +156,15 @@ pub(crate) struct BudgetConfig {
     /// Stop before the call that would bring the cost of these calls above this amount, such as `500` or `500/day` (needs --price)
     #[arg(long, value_name = "AMOUNT", value_parser = |text: &str| values::per(text, str::parse::<Money>))]
     max_cost: Option<(Money, Per)>,
+    /// End the run in order at this time of day, such as `06:00`
+    ///
+    /// It is the next such time on the local clock after the start: calls in flight finish, the exit code is 5, and the same command
+    /// continues.
+    #[arg(long, value_name = "HH:MM")]
+    pub(crate) until: Option<TimeOfDay>,
+    /// End the run in order after this time, such as `8h`, with all that it waits for
+    #[arg(long, value_name = "TIME", value_parser = values::run_time)]
+    pub(crate) max_time: Option<Duration>,
     /// What to do when one of these is reached: `stop`, or `finish` the output without calls
     ///
     /// With `finish`, users without any answer come first, a row whose answer is too old keeps it, and other rows fail

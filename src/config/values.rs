@@ -177,6 +177,12 @@ pub(crate) fn patience(text: &str) -> Result<Duration, String> {
     time(text, SECOND..=7 * DAY, words)
 }
 
+/// How long a run may last.
+pub(crate) fn run_time(text: &str) -> Result<Duration, String> {
+    let words = "1s to 366d with its unit, such as `8h` or `7d`";
+    time(text, SECOND..=366 * DAY, words)
+}
+
 /// How old an answer may be, up to ten years.
 pub(crate) fn age(text: &str) -> Result<Duration, String> {
     let words = "1s to 10 years with its unit, such as `12h` or `7d`";

@@ -71,9 +71,9 @@ impl<S: Service> Engine<S> {
     ) -> impl Future<Output = RowEnd> {
         async move {
             loop {
-                // A permit may have been given just before the run started to stop.
+                // A permit may have been given just before the calls ended.
                 if self.gate.is_closed() {
-                    return (None, None);
+                    return self.without_permit();
                 }
                 if self.ledger.holds(call.lease) {
                     if let Err(limit) = self.ledger.budget().reserve() {
@@ -106,7 +106,7 @@ impl<S: Service> Engine<S> {
                                 return self.without_call(limit);
                             }
                             if !after.is_zero() && self.gate.back_off(after).await == Err(Closed) {
-                                return (None, None);
+                                return self.without_permit();
                             }
                         }
                     }
@@ -124,7 +124,7 @@ impl<S: Service> Engine<S> {
                 };
                 permit = match next {
                     Ok(permit) => permit,
-                    Err(Closed) => return (None, None),
+                    Err(Closed) => return self.without_permit(),
                 };
             }
         }
@@ -217,7 +217,7 @@ impl<S> Engine<S> {
                     Some(ClaimResult::Taken | ClaimResult::Free) | None => {}
                 }
                 let waited = self.gate.back_off(POLL_INTERVAL).await;
-                waited.map_err(|Closed| (None, None))?;
+                waited.map_err(|Closed| self.without_permit())?;
             }
         })
     }

@@ -168,6 +168,10 @@ async fn hand_over<S: Service>(
                 biased;
                 slot = write.reserve() => break slot,
                 Some(stop) = stops.recv(), if !dispatcher.is_stopping() => {
+                    // The calls are done.
+                    if stop.reason.is_of_hours() {
+                        continue;
+                    }
                     dispatcher.stop(stop);
                     deadline = Instant::now() + HAND_OVER_TIME;
                 }
@@ -361,6 +365,9 @@ impl<'a, S: Service> Dispatcher<'a, S> {
     /// the process may be killed soon. The first reason is kept.
     pub(super) fn stop(&mut self, stop: Stop) {
         let (reason, now) = (stop.reason, Instant::now());
+        if reason.is_of_hours() && self.engine.rules.finishes {
+            return self.engine.end_calls(reason);
+        }
         let events = &self.engine.events;
         if let Some(stopped) = &mut self.stopped {
             // A loss must be reported, whatever stops the run.

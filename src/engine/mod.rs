@@ -8,6 +8,7 @@
 mod after_call;
 mod call;
 mod checks;
+mod deadline;
 mod dispatcher;
 #[cfg(test)]
 mod fixture;
@@ -17,6 +18,7 @@ mod stop;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use deadline::{Deadline, TimeOfDay};
 pub(crate) use dispatcher::{Read, Write, run};
 #[cfg(test)]
 pub(crate) use fixture::{Fixture, directory, ledger};

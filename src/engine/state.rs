@@ -20,7 +20,7 @@ use crate::ledger::{
 };
 use crate::pace::{Gate, GiveUpPolicy, RetryPolicy, failures_used_up};
 use crate::raw_json::Pointer;
-use crate::telemetry::counts::Events;
+use crate::telemetry::counts::{BudgetNumbers, Events};
 use crate::telemetry::event::{CancelReason, Event, Origin};
 use crate::verdict::{Answer, DecisionPolicy, Failure, Reason, Verdict};
 
@@ -59,7 +59,7 @@ pub(crate) struct StopRules {
     pub(crate) max_wait: Duration,
     /// How many rows may fail.
     pub(crate) max_failures: Option<Tolerance>,
-    /// The run continues without calls once its budget leaves none, so that its output is complete.
+    /// The run continues without calls once its budget leaves none or its hours are over, so that its output is complete.
     pub(crate) finishes: bool,
     /// Requests without an answer in the ledger, if the budget has fewer calls than there are requests: these requests come
     /// first, and an answer that is too old is asked for again only with the calls that they leave.
@@ -82,7 +82,7 @@ pub(super) struct EngineState {
     /// Requests that were refused or got useless answers, by fingerprint, each with the time when its call ended, if that may
     /// stop the run. A verdict whose call started later shows that the service works, so that the failure is trusted.
     pub(super) unproven: Vec<(Instant, i64)>,
-    /// The budget left no call, and the run continues without.
+    /// A limit of the user's own left no call, and the run continues without.
     pub(super) is_limited: bool,
     /// How many of the requests without an answer are still to be called for, if these come first.
     pub(super) new_to_come: Option<u64>,
@@ -129,6 +129,11 @@ impl<S> Engine<S> {
     /// Where events are sent.
     pub(crate) const fn events(&self) -> &Events {
         &self.events
+    }
+
+    /// Reads what budgets leave, also from another thread.
+    pub(crate) fn budget_numbers(&self) -> impl Fn() -> Vec<BudgetNumbers> + Send + use<S> {
+        self.ledger.budget_numbers()
     }
 
     /// The rows of the next of several files come now. `before` is how many bytes the files before it have.
@@ -249,6 +254,19 @@ impl<S> Engine<S> {
         state.is_limited || state.new_to_come.is_some()
     }
 
+    /// The hours of a run that finishes without calls are over. Rows that wait to be called for again end now.
+    pub(super) fn end_calls(&self, reason: CancelReason) {
+        self.state.borrow_mut().is_limited = true;
+        self.limit_reached(reason);
+        self.gate.close();
+    }
+
+    /// How a row ends for which the gate gives no permit any more: it is left where the run is stopping, and otherwise finished.
+    pub(super) fn without_permit(&self) -> RowEnd {
+        let is_stopping = self.events.with_counts(|counts| counts.cancelled.is_some());
+        ((!is_stopping).then(no_call_left), None)
+    }
+
     fn limit_reached(&self, reason: CancelReason) {
         if self.events.with_counts(|counts| counts.limited.is_none()) {
             self.events.emit(Event::LimitReached(reason));
@@ -276,10 +294,10 @@ impl<S> Engine<S> {
     }
 }
 
-/// The verdict of a row for which the budget leaves no call, unless the ledger has an old answer.
+/// The verdict of a row for which a limit of the user's own leaves no call, unless the ledger has an old answer.
 pub(super) fn no_call_left() -> Verdict {
     Verdict::Failed(Failure::new(
         Reason::Limit,
-        "the budget left no call for it",
+        "a limit of yours left no call for it",
     ))
 }

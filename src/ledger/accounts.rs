@@ -22,6 +22,7 @@ use super::location::LedgerLocation;
 use crate::base::error::{Error, Result as RunResult};
 use crate::base::money::{Money, Tariff};
 use crate::base::threads::lock;
+use crate::telemetry::counts::BudgetNumbers;
 use crate::telemetry::event::CancelReason;
 use crate::telemetry::pace::FoundLimit;
 
@@ -55,6 +56,15 @@ impl Per {
                 let first = day + 1 - i64::from(date.day());
                 Some(first..first + i64::from(date.days_in_month()))
             }
+        }
+    }
+
+    /// Its word for programs.
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Run => "run",
+            Self::Day => "day",
+            Self::Month => "month",
         }
     }
 
@@ -315,6 +325,29 @@ impl BudgetedCalls {
         let spending = self.spending();
         let left = |budget: &Budget| (budget.left(&spending), budget.reason());
         self.budgets.iter().map(left).min_by_key(|(left, _)| *left)
+    }
+
+    /// What each budget leaves, and what counts against it.
+    pub(super) fn numbers(&self) -> Vec<BudgetNumbers> {
+        let spending = self.spending();
+        let numbers = |budget: &Budget| {
+            let (calls, cost) = budget.counted(&spending);
+            let (is_money, left, used) = match &budget.cap {
+                Cap::Calls(_) => (false, budget.left(&spending) as f64, calls as f64),
+                Cap::Cost(most, _) => {
+                    let mut left = *most;
+                    left.billionths = left.billionths.saturating_sub(cost.billionths);
+                    (true, left.as_f64(), cost.as_f64())
+                }
+            };
+            BudgetNumbers {
+                per: budget.per.word(),
+                is_money,
+                left,
+                used,
+            }
+        };
+        self.budgets.iter().map(numbers).collect()
     }
 
     /// Counts a call that is made now. Its claim has stored it, so that budgets hold for all

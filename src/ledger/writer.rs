@@ -30,6 +30,7 @@ use super::key::RequestKey;
 use super::runs::{Group, Record, RunEnd, RunRecord};
 use crate::base::error::{Error, Result};
 use crate::base::threads::lock;
+use crate::telemetry::counts::BudgetNumbers;
 use crate::telemetry::pace::FoundLimit;
 use crate::verdict::Verdict;
 
@@ -345,6 +346,12 @@ impl LedgerWriter {
     /// How many calls the run may make.
     pub(crate) fn budget(&self) -> &BudgetedCalls {
         &self.shared.budget
+    }
+
+    /// Reads what budgets leave, also from another thread, and after this writer is gone.
+    pub(crate) fn budget_numbers(&self) -> impl Fn() -> Vec<BudgetNumbers> + Send + use<> {
+        let shared = Arc::clone(&self.shared);
+        move || shared.budget.numbers()
     }
 
     /// Sends the thread what nobody waits for. If it is gone, claims end with the lease.

@@ -20,7 +20,7 @@ pub(crate) use messages::{
     EventLog, LogLine, end_log, log_line, speak_json, start_log, tell, tell_error, tell_usage,
     warn, warn_of,
 };
-pub(crate) use metrics::{MetricsFile, MetricsThread};
+pub(crate) use metrics::{Measured, MetricsFile, MetricsThread};
 pub(crate) use numbers::{
     count, counted, day, from_utc, moment, most, named, one_line, pretty_json, stamp, utc_seconds,
     whole_seconds,

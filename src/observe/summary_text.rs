@@ -264,8 +264,12 @@ impl RunSummary<'_> {
         let reasons = &counts.failed.reasons;
         let next = if stopped.is_none() && is_part {
             "the same command without `--limit` or `--sample` pays for none of these rows again"
-        } else if let (None, Some(_)) = (stopped, counts.limited) {
-            "once there is room in the budget, the same command asks for the missing answers"
+        } else if let (None, Some(limit)) = (stopped, counts.limited) {
+            if limit.is_of_hours() {
+                "the same command asks for the missing answers"
+            } else {
+                "once there is room in the budget, the same command asks for the missing answers"
+            }
         } else if stopped.or(counts.state.file_failed).is_some() {
             // A file that could not be used may be fixed.
             match stopped {

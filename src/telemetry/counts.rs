@@ -92,7 +92,7 @@ pub(crate) struct Counts {
     /// Why the run stopped early.
     #[serde(rename = "stopped")]
     pub(crate) cancelled: Option<CancelReason>,
-    /// The budget that left no call, so that the run finished without calls.
+    /// The limit of the user's own that left no call, so that the run finished without calls.
     pub(crate) limited: Option<CancelReason>,
     /// Time since the start.
     #[serde(rename = "elapsed_seconds", with = "seconds")]
@@ -299,6 +299,19 @@ pub(crate) struct Cost {
     pub(crate) verdicts: Money,
     /// How many of their answers no run gave a price for.
     pub(crate) unpriced: u64,
+}
+
+/// What a budget leaves and what counts against it, in calls or in money.
+#[derive(Debug)]
+pub(crate) struct BudgetNumbers {
+    /// Whose calls it counts, as a word: those of the `run`, or of all runs in a `day` or `month`.
+    pub(crate) per: &'static str,
+    /// Whether the numbers are money, and not calls.
+    pub(crate) is_money: bool,
+    /// What it leaves.
+    pub(crate) left: f64,
+    /// What counts against it.
+    pub(crate) used: f64,
 }
 
 /// An outage that lasts.

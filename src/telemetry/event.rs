@@ -163,7 +163,7 @@ pub(crate) enum Event {
         /// When it arrived, in milliseconds since 1970.
         at: i64,
     },
-    /// The budget leaves no call: from now on rows get only answers from the ledger, however old.
+    /// The budget leaves no call, or the run's hours are over: from now on rows get only answers from the ledger, however old.
     LimitReached(CancelReason),
     /// The budget leaves no call for a row whose answer is too old, so the old answer is used.
     OldAnswerUsed {
@@ -343,6 +343,10 @@ pub(crate) enum CancelReason {
     MaxCalls,
     /// The run has made all calls that its budget pays for.
     MaxCost,
+    /// The time of day has come at which the run must end.
+    Until,
+    /// The run has lasted as long as it may.
+    MaxTime,
     /// Too many rows have failed.
     MaxFailures,
     /// The output cannot be written.
@@ -359,6 +363,11 @@ impl CancelReason {
     /// Whether the system or a service manager asks the process to end, and may kill it soon.
     pub(crate) const fn is_urgent(self) -> bool {
         matches!(self, Self::Terminated | Self::HungUp)
+    }
+
+    /// Whether the hours of the run are over, as its user has set them.
+    pub(crate) const fn is_of_hours(self) -> bool {
+        matches!(self, Self::Until | Self::MaxTime)
     }
 
     /// How a run exits that was stopped for this reason.
@@ -388,6 +397,8 @@ impl CancelReason {
             Self::NoDecisions => (Exit::Stopped, "no answer has the level that decides"),
             Self::MaxCalls => (Exit::Limited, "`--max-calls` is reached"),
             Self::MaxCost => (Exit::Limited, "`--max-cost` is reached"),
+            Self::Until => (Exit::Limited, "`--until` is reached"),
+            Self::MaxTime => (Exit::Limited, "`--max-time` is reached"),
             Self::MaxFailures => (Exit::Limited, "`--max-failures` is reached"),
             Self::Output => (Exit::Stopped, "the output cannot be written"),
             Self::OutputClosed => (Exit::Stopped, "standard output was closed"),

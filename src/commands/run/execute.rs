@@ -12,14 +12,15 @@ use super::open::metrics_file;
 use super::plan::RunPlan;
 use crate::base::error::{Error, Exit, Result};
 use crate::base::private_file::Readers;
-use crate::commands::signals::{RecordFailure, StopSignals};
+use crate::commands::signals::{RecordFailure, StopSignals, spawn};
 use crate::commands::status::real_name;
 use crate::commands::text::SummaryFile;
 use crate::config::{RunConfig, WatchConfig};
+use crate::engine::Deadline;
 use crate::ledger::{host, status_directory};
 use crate::observe::{
-    DecisionRule, LogLine, RunIdentity, RunSummary, counted, end_log, ended_by, report_summary,
-    start_reports,
+    DecisionRule, LogLine, Measured, RunIdentity, RunSummary, counted, end_log, ended_by,
+    report_summary, start_reports,
 };
 use crate::telemetry::counts::Counts;
 
@@ -55,6 +56,11 @@ pub(crate) fn execute(config: RunConfig) -> Result<Exit> {
 fn run(mut config: RunConfig, identity: &RunIdentity, record: &RecordFailure) -> Result<Exit> {
     // Before anything is waited for: another run may last for hours, and the header or the key may never come.
     let signals = StopSignals::start(true)?;
+    let budget = &config.count.budget;
+    if let Some(deadline) = Deadline::new(budget.until, budget.max_time) {
+        let signals = signals.clone();
+        spawn("hours", move || end_at(&deadline, &signals))?;
+    }
     loop {
         let plan = RunPlan::new(config.clone(), identity.clone(), signals.clone(), record)?;
         let opened = plan.open()?;
@@ -72,6 +78,23 @@ fn run(mut config: RunConfig, identity: &RunIdentity, record: &RecordFailure) ->
         for input in &mut config.count.files.inputs {
             input.selection = rows;
         }
+    }
+}
+
+/// How often the clocks are read. One long sleep would not notice that a clock is set, or that the machine was asleep.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Ends each round of the run from its deadline on.
+fn end_at(deadline: &Deadline, signals: &StopSignals) -> ! {
+    loop {
+        if let Some(stop) = deadline.reached() {
+            signals.hours_are_over(stop);
+        }
+        #[allow(
+            clippy::disallowed_methods,
+            reason = "it is not the thread that makes calls"
+        )]
+        std::thread::sleep(LOOK_INTERVAL);
     }
 }
 
@@ -122,6 +145,6 @@ fn write_failure(
     if let Some(path) = watch.metrics.as_ref().filter(is_free)
         && let Ok(file) = metrics_file(path, identity.clone())
     {
-        let _ = file.write(&counts, Some(exit));
+        let _ = file.write(&counts, &Measured::default(), Some(exit));
     }
 }

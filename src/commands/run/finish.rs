@@ -364,6 +364,9 @@ pub(super) fn explain(error: Error, is_remembered: bool, counts: &Counts) -> Err
         } else {
             "without a ledger, and to standard output, each start writes all rows and has the whole budget"
         }),
+        Some(CancelReason::Until | CancelReason::MaxTime) if !is_remembered => {
+            error.hint("without a ledger, and to standard output, each start writes all rows")
+        }
         _ => full_disk(error),
     }
 }

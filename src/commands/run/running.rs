@@ -25,15 +25,16 @@ use crate::engine::{
     self, AnswerRules, Engine, Read, Stop, StopRules, WindowSize, Write, input_reason,
 };
 use crate::input::{Opened, Reader, ReaderSettings};
-use crate::ledger::{LedgerWriter, Lookup, OpenLedger, RunningLedger};
+use crate::ledger::{LedgerWriter, Lookup, OpenLedger, RunningLedger, ServerWait};
 use crate::observe::{
-    EventLog, MetricsThread, ProgressSettings, ProgressThread, Style, tell_error,
+    EventLog, Measured, MetricsFile, MetricsThread, ProgressSettings, ProgressThread, Style,
+    tell_error,
 };
 use crate::output::{DurableFile, RowFiles, WriteError, Writer, Written};
 use crate::pace::{Gate, GiveUpPolicy, PaceAsk, PaceReply, PaceStore, Rate, RetryPolicy};
 use crate::row_state::look_up;
 use crate::service::{Client, Plan, Service};
-use crate::telemetry::counts::{Counts, Events};
+use crate::telemetry::counts::{BudgetNumbers, Counts, Events};
 use crate::telemetry::event::{CancelReason, Event, InputEnd};
 
 /// Rows of the window: at 300 rows/s a row may wait for seven minutes before the others wait for it. There are this many in
@@ -70,17 +71,13 @@ impl OpenedRun {
         // The runtime's clock is the run's clock.
         let events = runtime.block_on(async { Events::new() });
         let progress = self.start_progress(&events);
-        let last_words = self.last_words();
         emit_unrun(&self.parts, &events);
-        let only_ends = self.only_ends(&events);
-        let metrics = self.metrics;
-        let metrics = metrics.map(|file| MetricsThread::start(file, events.clone()));
         let mut ended = EndedParts::of(&self.parts);
-        let ledger = if only_ends || self.parts.to_run().next().is_some() {
+        let (ledger, metrics) = if self.only_ends(&events) || self.parts.to_run().next().is_some() {
             let stops = unbounded_channel();
             self.base.signals.run_starts(SignalReach {
                 stops: stops.0.clone(),
-                last_words,
+                last_words: self.last_words(),
             });
             let (ledger, engine) = start_engine(
                 &self.base.config,
@@ -91,6 +88,8 @@ impl OpenedRun {
                 &events,
                 &stops.0,
             )?;
+            let budgets = engine.budget_numbers();
+            let metrics = start_metrics(self.metrics, &events, self.server_wait, budgets);
             let mut running = RunningRun {
                 config: &self.base.config,
                 is_only: self.parts.directory.is_none(),
@@ -106,13 +105,15 @@ impl OpenedRun {
             for (number, part) in (1..).zip(self.parts.all) {
                 running.part(number, part)?;
             }
-            running.end()
+            (running.end(), metrics)
         } else {
             // The ledger stays as it is: no run has started.
             for part in self.parts.all {
                 ended.add_unrun(part);
             }
-            None
+            let none = Vec::new;
+            let metrics = start_metrics(self.metrics, &events, self.server_wait, none);
+            (None, metrics)
         };
         progress.finish();
         self.base.signals.rows_ended(is_stopping(&events));
@@ -167,6 +168,20 @@ impl OpenedRun {
         };
         ProgressThread::start(style, settings, events.clone())
     }
+}
+
+/// Keeps the file of metrics, if there is one.
+fn start_metrics(
+    file: Option<MetricsFile>,
+    events: &Events,
+    wait: ServerWait,
+    budgets: impl Fn() -> Vec<BudgetNumbers> + Send + 'static,
+) -> Option<MetricsThread> {
+    let measure = move || Measured {
+        waits_for_ledger: wait.why().is_some(),
+        budgets: budgets(),
+    };
+    file.map(|file| MetricsThread::start(file, events.clone(), Box::new(measure)))
 }
 
 /// Counts the parts whose rows do not run.

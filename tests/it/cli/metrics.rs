@@ -45,21 +45,29 @@ fn a_run_leaves_its_numbers_in_the_form_that_prometheus_reads() {
     let (place, server) = (Place::with("users.csv", csv), Server::good());
     let done = place.score(
         &server,
-        "--metrics m.prom --price 0.004EUR --accept-failures=50%",
+        "--metrics m.prom --price 0.004EUR --max-cost 1 --max-calls 9/month --accept-failures=50%",
     );
     done.exits(0);
     let labels = format!(
         "job=\"scored.csv\",endpoint=\"{}/v1/validate/user\"",
         server.url()
     );
-    for (name, expected) in [
-        ("rescore_rows_read_total", 5.0),
-        ("rescore_rows_failed_total", 1.0),
-        ("rescore_calls_total", 4.0),
-        ("rescore_spent_total", 0.016),
-        ("rescore_exit_code", 0.0),
+    let decided = users::scored(&users::csv(4)).matches(",approve\n").count() as f64;
+    for (name, label, expected) in [
+        ("rescore_rows_expected", "", 5.0),
+        ("rescore_rows_read_total", "", 5.0),
+        ("rescore_rows_total", ",decision=\"approve\"", decided),
+        ("rescore_rows_failed_total", ",reason=\"missing_name\"", 1.0),
+        ("rescore_calls_total", "", 4.0),
+        ("rescore_spent_total", "", 0.016),
+        ("rescore_budget_money_used", ",per=\"run\"", 0.016),
+        ("rescore_budget_calls_left", ",per=\"month\"", 5.0),
+        ("rescore_budget_money_left", ",per=\"run\"", 0.984),
+        ("rescore_exit_code", "", 0.0),
+        ("rescore_state", ",state=\"ended\"", 1.0),
+        ("rescore_state", ",state=\"calling\"", 0.0),
     ] {
-        let name = format!("{name}{{{labels}}}");
+        let name = format!("{name}{{{labels}{label}}}");
         assert_eq!(value(&place, &name), Some(expected), "{name}");
     }
     // Nothing of a row, every family with its type, and the exporter is another user.
@@ -71,6 +79,7 @@ fn a_run_leaves_its_numbers_in_the_form_that_prometheus_reads() {
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let name = line.split(['{', ' ']).next().unwrap();
         assert!(text.contains(&format!("# TYPE {name} ")), "{line}");
+        assert!(!text.contains(&format!("# HELP {name} \n")), "{line}");
     }
     let mode = fs::metadata(place.path("m.prom")).unwrap().permissions();
     assert_eq!(mode.mode() & 0o777, 0o644);

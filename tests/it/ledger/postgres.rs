@@ -250,3 +250,26 @@ fn a_server_that_a_run_uses_can_be_copied_but_nothing_can_be_copied_into_it() {
     running.exits(0);
     copy(&url, "a").exits(0).prints("5 now");
 }
+
+#[test]
+fn hours_that_end_while_the_server_is_away_end_the_run_and_it_keeps_what_is_paid_for() {
+    let Some(cluster) = Cluster::start() else {
+        return;
+    };
+    let database = Database::on(&cluster);
+    database.init();
+    let (server, release) = Server::holding(30);
+    let place = Place::with("users.csv", users::csv(100));
+    let args = "users.csv -o scored.csv -c 4 --progress plain --max-wait 1h --max-time 4s";
+    let run = database.run(&place, &server, args).start();
+    server.wait_for_calls(34);
+    cluster.control(&["stop", "-m", "fast"]);
+    drop(release);
+    run.wait_for_words("waiting for the ledger's server");
+    run.wait_for_words("`--max-time` is reached");
+    cluster.control(&["start"]);
+    run.exits(5).says("the same command continues");
+    let rest = database.run(&place, &server, "users.csv -o scored.csv");
+    rest.exits(0);
+    assert_eq!(server.calls(), 100);
+}

@@ -5,6 +5,7 @@ mod budgets;
 mod cost;
 mod ended_at_once;
 mod finishing;
+mod hours;
 mod kills;
 mod limits;
 mod part;
