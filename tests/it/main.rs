@@ -32,3 +32,4 @@ mod pacing;
 mod parts;
 mod report;
 mod service;
+mod torture;

@@ -346,6 +346,33 @@ impl Running<'_> {
         self.done()
     }
 
+    /// Sends this signal as soon as `ready` holds, unless it has ended before.
+    pub(crate) fn stop_when(mut self, name: &str, ready: impl Fn() -> bool) -> Done {
+        if self.is_there_when(ready) {
+            self.signal(name);
+        }
+        self.done()
+    }
+
+    /// Lets it stand still for a while as soon as `ready` holds, unless it has ended before.
+    pub(crate) fn paused_when(mut self, ready: impl Fn() -> bool, time: Duration) -> Self {
+        if self.is_there_when(ready) {
+            self.signal("STOP");
+            thread::sleep(time);
+            self.signal("CONT");
+        }
+        self
+    }
+
+    fn is_there_when(&mut self, ready: impl Fn() -> bool) -> bool {
+        while !self.has_ended() && !ready() {
+            self.fail_if_it_hangs("the moment of a signal");
+            thread::sleep(Duration::from_micros(200));
+        }
+        // It is there as a zombie until its end is asked for.
+        !self.has_ended()
+    }
+
     pub(crate) fn has_ended(&mut self) -> bool {
         self.child.0.try_wait().unwrap().is_some()
     }

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
@@ -240,6 +241,7 @@ struct Log {
     connections: Mutex<usize>,
     arrived: Condvar,
     flooded: Mutex<HashMap<usize, usize>>,
+    is_over: AtomicBool,
 }
 
 /// Longer than anything here can take on a busy machine.
@@ -261,12 +263,21 @@ impl Server {
         let (script, shared) = (Arc::new(script), Arc::clone(&log));
         thread::spawn(move || {
             for stream in listener.incoming() {
+                if shared.is_over.load(Ordering::Relaxed) {
+                    break;
+                }
                 let (script, log) = (Arc::clone(&script), Arc::clone(&shared));
                 // An error here means that the client closed the connection: the test sees that from the other side.
                 thread::spawn(move || stream.and_then(|stream| serve(&stream, &*script, &log)));
             }
         });
         Self { address, log }
+    }
+
+    /// Accepts no connection any more, for tests with thousands of servers.
+    pub(crate) fn end(&self) {
+        self.log.is_over.store(true, Ordering::Relaxed);
+        let _ = TcpStream::connect(self.address);
     }
 
     /// Gives every user the right verdict.
