@@ -71,7 +71,8 @@ fn systemd_and_shellcheck_accept_the_samples() {
     systemd.args(["verify", "--man=no"]).args(units);
     let path = format!("{}:", here.display());
     accepts(systemd.current_dir(here).env("SYSTEMD_UNIT_PATH", path));
-    accepts(Command::new("shellcheck").arg(root().join("samples/cron/rescore-nightly")));
+    let scripts = ["samples/cron/rescore-nightly", "samples/prove"];
+    accepts(Command::new("shellcheck").args(scripts.map(|script| root().join(script))));
 }
 
 #[test]
@@ -176,4 +177,31 @@ fn the_script_for_cron_mails_only_what_somebody_should_know() {
     let said = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("scored.rejects.csv"), "{said}");
+}
+
+#[test]
+fn the_proof_holds_and_is_no_proof_for_a_program_that_changes_a_byte() {
+    // With one cell more in each row.
+    let script = format!(
+        "#!/bin/sh\n[ $1 = run ] && set -- \"$@\" --column more=/status\nexec {RESCORE} \"$@\"\n"
+    );
+    let place = Place::with("changes-a-byte", script);
+    let mode = fs::Permissions::from_mode(0o700);
+    fs::set_permissions(place.path("changes-a-byte"), mode).unwrap();
+    let prove = |program: &std::ffi::OsStr| {
+        let mut command = Command::new(root().join("samples/prove"));
+        let output = command.arg("1").arg(program).arg("500").output().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        (output.status.success(), said)
+    };
+    let (holds, said) = prove(RESCORE.as_ref());
+    assert!(
+        holds && said.contains("500 rows, bytes equal, seed 1"),
+        "{said}"
+    );
+    let (holds, said) = prove(place.path("changes-a-byte").as_ref());
+    assert!(
+        !holds && said.ends_with("FAILED, seed 1: the bytes differ\n"),
+        "{said}"
+    );
 }
