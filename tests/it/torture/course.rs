@@ -238,25 +238,33 @@ impl<'a> Course<'a> {
     /// Undisturbed starts until the output is complete, and then its bytes and the bill.
     fn end(&mut self) {
         self.service.calm_down();
-        let mut first = 0;
+        let (mut first, mut is_refused) = (0, false);
+        let had_full_disk = self
+            .case
+            .history
+            .iter()
+            .any(|it| matches!(it, Event::FullDisk(_)));
         for nth in 0.. {
             self.check(nth < LAST_STARTS, "undisturbed starts do not end");
             let before = self.service.calls();
             let mut program = self.command();
-            let mut options = "--retry-failed";
-            if !self.case.has_ledger || self.has_lost_ledger {
-                first = before;
+            let options = match (self.case.has_ledger, self.has_lost_ledger) {
+                (true, false) => "--retry-failed",
                 // Verdicts that are not in the ledger are paid for again only if that is asked for.
-                options = if self.case.has_ledger {
-                    "--overwrite --fresh"
-                } else {
-                    "--overwrite"
-                };
+                (true, true) => "--fresh --overwrite",
+                (false, _) => "--overwrite",
+            };
+            if options != "--retry-failed" {
+                first = before;
+            } else if is_refused {
+                // A full disk can keep a run from recording how it left its files, which are then only replaced by request.
+                program = program.arg("--overwrite");
             }
             program = program.args(options);
             self.told += &format!("\nundisturbed start {nth}");
             let done = program.done();
             self.check_start(&done, before, Event::Nothing);
+            is_refused = had_full_disk && done.code() == Some(2);
             if let Some(code @ 0..2) = done.code() {
                 let failed = self.case.rows_without_verdict();
                 self.check(
