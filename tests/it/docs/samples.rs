@@ -190,13 +190,13 @@ fn the_proof_holds_and_is_no_proof_for_a_program_that_changes_a_byte() {
     fs::set_permissions(place.path("changes-a-byte"), mode).unwrap();
     let prove = |program: &std::ffi::OsStr| {
         let mut command = Command::new(root().join("samples/prove"));
-        let output = command.arg("1").arg(program).arg("500").output().unwrap();
+        let output = command.arg("1").arg(program).arg("4000").output().unwrap();
         let said = String::from_utf8(output.stdout).unwrap();
         (output.status.success(), said)
     };
     let (holds, said) = prove(RESCORE.as_ref());
     assert!(
-        holds && said.contains("500 rows, bytes equal, seed 1"),
+        holds && said.contains("4000 rows, bytes equal, seed 1"),
         "{said}"
     );
     let (holds, said) = prove(place.path("changes-a-byte").as_ref());

@@ -203,10 +203,12 @@ impl<'a> Course<'a> {
                 self.place.read(&file.name) == content,
                 "an input was changed",
             );
-            // Whatever has the name of the output is complete, but for the part that was asked for.
-            if !matches!(event, Event::Part(_)) && code.is_some_and(|code| code < 2) {
-                self.may_be_finished = true;
-            }
+            let left = self.output(file);
+            let may_be_left = left.is_none_or(|text| self.case.may_be_left(file, &text));
+            self.check(may_be_left, "an output that no run may leave");
+        }
+        if !matches!(event, Event::Part(_)) && code.is_some_and(|code| code < 2) {
+            self.may_be_finished = true;
         }
         if let (Some(most), false) = (case.max_calls, self.may_be_finished || self.has_lost_ledger)
         {
@@ -283,7 +285,13 @@ impl<'a> Course<'a> {
             .find(|name| name.contains(".partial") || name.contains(".lock"));
         self.check(left.is_none(), "a file was left");
         let calls = self.service.calls_since(first);
-        let (twice, most) = (paid_twice(&calls), self.tally.paid_twice_at_most);
+        // The last start alone is undisturbed.
+        let most = if first > 0 {
+            0
+        } else {
+            self.tally.paid_twice_at_most
+        };
+        let twice = paid_twice(&calls);
         if self.has_lost_ledger {
             self.tally.paid_twice_at_most = 0;
         } else {
@@ -300,9 +308,9 @@ impl<'a> Course<'a> {
         self.tally.rows = self.case.files.iter().map(UserFile::rows).sum();
     }
 
-    fn check_output(&self, file: &UserFile) {
-        let name = self.case.output_of(file);
-        let bytes = self.place.read(&name);
+    /// The output of this file without its compression, if it has its name.
+    fn output(&self, file: &UserFile) -> Option<String> {
+        let bytes = fs::read(self.place.path(&self.case.output_of(file))).ok()?;
         let mut text = String::new();
         let read = if self.case.is_packed {
             flate2::read::MultiGzDecoder::new(&*bytes).read_to_string(&mut text)
@@ -310,15 +318,15 @@ impl<'a> Course<'a> {
             (&*bytes).read_to_string(&mut text)
         };
         self.check(read.is_ok(), "the output is not text, or not whole");
-        let expected = self.case.expected(file);
-        let differs = text
-            .lines()
-            .zip(expected.lines())
-            .find(|(is, should)| is != should);
-        self.check(
-            text == expected,
-            &format!("`{name}` is not as expected: {differs:?}"),
-        );
+        Some(text)
+    }
+
+    fn check_output(&self, file: &UserFile) {
+        let (text, expected) = (self.output(file).unwrap(), self.case.expected(file));
+        let mut lines = text.lines().zip(expected.lines());
+        let differs = lines.find(|(is, should)| is != should);
+        let words = format!("`{}` is not as expected: {differs:?}", file.name);
+        self.check(text == expected, &words);
     }
 
     fn ledger_files(&self) -> Vec<String> {
