@@ -9,6 +9,7 @@ mod finish;
 mod open;
 mod plan;
 mod running;
+mod unknown_verdicts;
 
 #[cfg(test)]
 mod tests;
