@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::numbers::{one_line, path, some_path, utc_seconds};
-use super::sample::sample_size;
+use super::sample::{sample_json, sample_size};
 use crate::analysis::SampleSize;
 use crate::base::error::{Error, Exit};
 use crate::base::meter::FileHashes;
@@ -165,6 +165,8 @@ pub(crate) struct RunSummary<'a> {
     pub(crate) input: SizedFile,
     /// The rows that the run took, if it left others out.
     pub(crate) part: Option<Selection>,
+    /// What the sample that it took says about all rows.
+    pub(crate) sample: Option<Value>,
     /// What was counted.
     #[serde(flatten)]
     pub(crate) counts: Counts,
@@ -204,6 +206,7 @@ impl<'a> RunSummary<'a> {
             error: None,
             input: SizedFile::default(),
             part: None,
+            sample: None,
             counts,
             output: None,
             rejects: None,
@@ -218,9 +221,18 @@ impl<'a> RunSummary<'a> {
         }
     }
 
-    /// The different requests of a sample.
-    pub(super) fn sampled_requests(&self) -> Option<u64> {
-        self.identity.expected.as_ref()?.sampled_requests
+    /// The size of the sample that it took, if it took one.
+    pub(super) fn sample_size(&self) -> Option<SampleSize> {
+        let requests = self.identity.expected.as_ref()?.sampled_requests;
+        sample_size(self.part, requests, &self.counts)
+    }
+
+    /// The summary with what its sample says about all rows.
+    pub(crate) fn with_sample(mut self) -> Self {
+        let tariff = self.counts.cost.as_ref().map(|cost| &cost.tariff);
+        let object = |size| sample_json(&size, &self.counts.decisions, tariff);
+        self.sample = self.sample_size().map(object);
+        self
     }
 
     /// Says the object for programs.

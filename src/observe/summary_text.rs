@@ -7,7 +7,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use super::numbers::{answers, count, counted, day, named, parts, per_time, rate, verdicts};
 use super::progress::MIXED_UP;
-use super::sample::{is_known, sample_lines, sample_size};
+use super::sample::{is_known, sample_lines};
 use super::snapshot::{REFUSED_AT_ANY, limit, limit_in_flight};
 use super::summary::{FileState, FileSummary, LedgerLeft, RunSummary, SizedFile};
 use crate::analysis::{CountedRows, Drift, SampleSize};
@@ -126,7 +126,7 @@ impl RunSummary<'_> {
         }
         lines.extend(verdicts(&counts.decisions, 0, 0));
         let tariff = counts.cost.as_ref().map(|cost| &cost.tariff);
-        let sample = sample_size(self.part, self.sampled_requests(), counts);
+        let sample = self.sample_size();
         if let Some(size) = sample {
             lines.extend(sample_lines(&size, &counts.decisions, tariff));
             lines.extend(self.next_round(&size, tariff));

@@ -79,7 +79,8 @@ impl EndedRun {
             ledger: left.unwrap_or(LedgerLeft::Nothing),
             sandbox_billed: base.stand_in.map(|stand_in| stand_in.stop().billed),
             ..parts.summary(RunSummary::new(&self.identity, counts_now(), exit))
-        };
+        }
+        .with_sample();
         tell_summary(&summary, self.summary, watch);
         let words = [summary.text()].into_iter();
         let words: Vec<_> = words.chain(error.as_ref().map(Error::in_a_line)).collect();

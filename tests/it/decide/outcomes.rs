@@ -256,6 +256,7 @@ fn the_shares_of_a_sample_have_intervals_and_say_what_they_mean_for_all_rows() {
     let found = what_if(&place, "scored.csv --run s.json");
     let (rows, sample) = (found["scores"].as_u64().unwrap(), &found["sample"]);
     assert!((150..250).contains(&rows));
+    assert_eq!(&place.json("s.json")["sample"], sample);
     assert_eq!(
         (&sample["percent"], &sample["rows"], &sample["requests"]),
         (&json!(20.0), &json!(rows), &json!(rows))
