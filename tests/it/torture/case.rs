@@ -102,7 +102,7 @@ impl Case {
         };
         let in_directory = percent(chance, 15);
         let is_packed = percent(chance, 12);
-        let users = if is_large { 600 } else { chance.usize(1..60) };
+        let users = if is_large { 300 } else { chance.usize(1..60) };
         let files = (0..if in_directory { chance.usize(1..4) } else { 1 })
             .map(|nth| UserFile::new(nth, users, form, is_packed, chance))
             .collect();

@@ -124,6 +124,8 @@ struct Record {
     calls: Vec<Call>,
     attempts: BTreeMap<usize, usize>,
     outage_began: Option<Instant>,
+    /// A request was about nobody who is in a file.
+    has_strangers: bool,
     /// Nothing goes wrong any more, but for users who are always refused.
     is_calm: bool,
 }
@@ -139,12 +141,15 @@ impl Service {
         };
         let server = Server::start(move |request: &Request| {
             let name = request.name();
-            let user = name.rsplit_once(' ').and_then(|(first, user)| {
-                assert!(first.ends_with(PERSON), "no user has the name `{name}`");
-                user.parse().ok()
-            });
-            let user: usize = user.unwrap();
+            let user = name
+                .rsplit_once(' ')
+                .filter(|(first, _)| first.ends_with(PERSON));
+            let user = user.and_then(|(_, user)| user.parse().ok());
             let mut record = shared.lock().unwrap();
+            let Some(user) = user else {
+                record.has_strangers = true;
+                return status(500);
+            };
             let attempt = record.attempts.entry(user).or_default();
             *attempt += 1;
             let (attempt, nth) = (*attempt, record.calls.len());
@@ -167,6 +172,10 @@ impl Service {
 
     pub(super) fn calm_down(&self) {
         self.record.lock().unwrap().is_calm = true;
+    }
+
+    pub(super) fn has_only_users(&self) -> bool {
+        !self.record.lock().unwrap().has_strangers
     }
 
     pub(super) fn calls(&self) -> usize {
