@@ -71,7 +71,7 @@ impl DecisionCounts {
         self.decided() + self.none
     }
 
-    /// Rows that are not let in at once: of the bad ones those that are caught, of the good ones false alarms.
+    /// Rows to review or to block: among bad ones these are caught, among good ones they are false alarms.
     pub(crate) const fn stopped(&self) -> u64 {
         self.review + self.block
     }

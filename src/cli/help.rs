@@ -21,7 +21,7 @@ Exit codes:
     2  wrong usage, settings or input
     3  stopped early; the same command continues
     4  refused by the service
-    5  stopped by a limit of yours, such as --max-cost or --until; the same command continues
+    5  stopped by a limit of yours; after --until or --max-time, the same command continues
    70  internal error
    75  another run holds the output or the ledger: try again later
   129  interrupted by SIGHUP

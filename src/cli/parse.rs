@@ -41,7 +41,7 @@ enum Subcommands {
     Decide(Box<scored::DecideArgs>),
     /// Show a scored file as a page of HTML: verdicts, scores, other thresholds, and what has changed
     Report(Box<scored::ReportArgs>),
-    /// Show how runs are: how far, why they wait, and how those that ended did
+    /// Show how far runs are, why they wait, and how they ended
     Status(StatusConfig),
     /// Serve a stand-in for the service on this machine, for rehearsals
     Sandbox(sandbox::SandboxArgs),

@@ -127,7 +127,7 @@ fn count_rows(config: &ReportConfig) -> Result<(PageContent, Readers)> {
     Ok((content, opened.readers))
 }
 
-/// Whether the file has other decisions than its run's summary, as after `rescore decide`. Of those that levels made, no
+/// Whether the file has other decisions than its run's summary, as after `rescore decide`. If levels decided, no
 /// thresholds are shown.
 ///
 /// # Errors
