@@ -28,7 +28,10 @@ pub(crate) fn holds(input: &[u8]) {
             allow(Allowance { calls, lasts });
         }
     }
-    let said = headers.contains_key("retry-after");
+    // Some services have other names for it, such as `X-RateLimit-Retry-After`.
+    let said = headers
+        .keys()
+        .any(|name| name.as_str().contains("retry-after"));
     let reply = Reply {
         status: status.unwrap_or(429),
         headers: headers.clone(),
@@ -43,7 +46,7 @@ pub(crate) fn holds(input: &[u8]) {
         return;
     };
     let quota = Quota::of(&headers, SystemTime::now);
-    // A time has a source: `Retry-After`, or a quota that is used up.
+    // A time has a source: a header that names a wait, or a quota that is used up.
     assert!(wait.is_none() || said || quota.is_used_up());
     if !said {
         assert!(wait.is_none_or(|wait| wait <= LONGEST));
