@@ -4,12 +4,38 @@
 //! This is the model: it makes each row, so it knows its bytes and its user without reading them, and must not use any code of
 //! the program.
 
+use fastrand::Rng;
+
 use crate::support::users::{Verdict, gzip};
 
 use super::service::Faults;
 
 /// A word in the name of every user, which nothing that a run says may show.
 pub(super) const PERSON: &str = "Quillon";
+/// Which rows are sent, where not all are.
+const ONLY: &str = "--only=Ort=home";
+
+/// Options for a part of the rows.
+const PARTS: [&str; 4] = [
+    "--limit 1",
+    "--limit 20",
+    "--sample 30%",
+    "--sample auto:±20%",
+];
+/// Values that are not easy to read or to write.
+const ODD: [&str; 11] = [
+    "",
+    "",
+    " x ",
+    ",;|\t",
+    "\"b\"",
+    "a\nb",
+    "é漢🙂",
+    "-1",
+    "=1+1",
+    "\\N",
+    "{}",
+];
 
 /// A command, and what happens to it until it may end undisturbed.
 pub(super) struct Case {
@@ -22,8 +48,10 @@ pub(super) struct Case {
     pub(super) has_ledger: bool,
     /// The other options, which stay the same.
     pub(super) options: Vec<String>,
-    /// The calls that all starts but the last one may make together.
+    /// The calls that all starts but the last ones may make together.
     pub(super) max_calls: Option<usize>,
+    /// The options of all starts but the last ones.
+    pub(super) first_options: Vec<String>,
     pub(super) faults: Faults,
     pub(super) history: Vec<Event>,
 }
@@ -44,13 +72,15 @@ pub(super) struct Form {
 pub(super) struct UserFile {
     pub(super) name: String,
     head: String,
-    rows: Vec<Row>,
+    pub(super) rows: Vec<Row>,
 }
 
-struct Row {
+pub(super) struct Row {
     text: String,
     user: usize,
     can_be_sent: bool,
+    /// It has the value that `--only` looks for.
+    is_home: bool,
 }
 
 /// What happens during one start of the command, or before it.
@@ -66,8 +96,8 @@ pub(super) enum Event {
     StandStill(usize, u64),
     /// No file may become larger than this many blocks of `ulimit -f`.
     FullDisk(u8),
-    /// Only the first rows.
-    Part(usize),
+    /// Only the rows that these options choose.
+    Part(&'static str),
     /// The same command is started twice.
     Twice,
     /// It may take a second.
@@ -76,21 +106,23 @@ pub(super) enum Event {
     Touched,
     /// The ledger is replaced by how it was before the start before, or removed.
     LostLedger,
+    /// After so many milliseconds, the clock is so many seconds off until the start ends.
+    WrongClock(i64, u64),
 }
 
-fn pick<T: Copy>(chance: &mut fastrand::Rng, from: &[T]) -> T {
+fn pick<T: Copy>(chance: &mut Rng, from: &[T]) -> T {
     from[chance.usize(..from.len())]
 }
 
 /// True in this many of a hundred cases.
-fn percent(chance: &mut fastrand::Rng, percent: u8) -> bool {
+fn percent(chance: &mut Rng, percent: u8) -> bool {
     chance.u8(..100) < percent
 }
 
 impl Case {
     /// The case of a seed, always the same.
     pub(super) fn of(seed: u64) -> Self {
-        let chance = &mut fastrand::Rng::with_seed(seed);
+        let chance = &mut Rng::with_seed(seed);
         let is_large = percent(chance, 2);
         let is_csv = percent(chance, 70);
         let form = Form {
@@ -116,6 +148,7 @@ impl Case {
         let most = [3, 3, 12, 32][chance.usize(..4)];
         let concurrency = chance.usize(1..=most);
         let may_limit = has_ledger && percent(chance, 20);
+        let max_calls = may_limit.then(|| chance.usize(1..=users));
         Self {
             files,
             form,
@@ -124,7 +157,8 @@ impl Case {
             concurrency,
             has_ledger,
             options: options(form, in_directory, chance),
-            max_calls: may_limit.then(|| chance.usize(1..=users)),
+            first_options: first_options(max_calls, chance),
+            max_calls,
             faults: Faults::any(seed, users, chance),
             history,
         }
@@ -132,54 +166,66 @@ impl Case {
 
     /// The name of the output of this file.
     pub(super) fn output_of(&self, file: &UserFile) -> String {
-        let ending = if self.is_packed { ".gz" } else { "" };
-        match (self.in_directory, self.form.delimiter) {
-            (true, _) => format!("scored/{}", file.name),
-            (false, Some(_)) => format!("scored.csv{ending}"),
-            (false, None) => format!("scored.jsonl{ending}"),
+        if self.in_directory {
+            return format!("scored/{}", file.name);
         }
+        let (_, endings) = file.name.split_once('.').unwrap();
+        format!("scored.{endings}")
     }
 
-    /// How many rows have no verdict in the end.
-    pub(super) fn rows_without_verdict(&self) -> usize {
-        let rows = self.files.iter().flat_map(|file| &file.rows);
-        rows.filter(|row| !self.has_verdict(row)).count()
+    /// Whether a row has failed in the end.
+    pub(super) fn has_failures(&self) -> bool {
+        let mut rows = self.files.iter().flat_map(|file| &file.rows);
+        rows.any(|row| self.is_chosen(row) && self.last_verdict(row).is_none())
     }
 
-    fn has_verdict(&self, row: &Row) -> bool {
-        row.can_be_sent && !self.faults.is_refused(row.user)
+    fn is_chosen(&self, row: &Row) -> bool {
+        row.is_home || !self.options.contains(&ONLY.into())
+    }
+
+    /// The verdict of a row, if it ever has one.
+    fn verdict(&self, row: &Row) -> Option<Verdict> {
+        let can_have = self.is_chosen(row) && row.can_be_sent;
+        can_have.then(|| Verdict::of(&name_of(row.user)))
+    }
+
+    fn last_verdict(&self, row: &Row) -> Option<Verdict> {
+        let is_refused = self.faults.is_refused(row.user);
+        self.verdict(row).filter(|_| !is_refused)
     }
 
     /// The content of the output of this file, without its compression.
     pub(super) fn expected(&self, file: &UserFile) -> String {
-        let rows = file.rows.iter().map(|row| {
-            let verdict = self
-                .has_verdict(row)
-                .then(|| Verdict::of(&name_of(row.user)));
-            self.form.scored(&row.text, verdict.as_ref())
-        });
-        self.head_of(file) + &rows.collect::<String>()
+        let scored = |row: &Row| self.form.scored(&row.text, self.last_verdict(row));
+        self.head_of(file) + &file.rows.iter().map(scored).collect::<String>()
     }
 
-    /// Whether a run may have left this as the output of this file: each row in its place, with its verdict or none. Only a part
-    /// may lack rows, at its end.
+    /// Whether a run may have left this as the output of this file: each row in its place, with its verdict or none. Only a sample
+    /// may lack rows, and a part at its end.
     pub(super) fn may_be_left(&self, file: &UserFile, text: &str) -> bool {
-        let head = self.head_of(file);
-        let Some(mut rest) = text.strip_prefix(&*head) else {
+        let Some(mut rest) = text.strip_prefix(&*self.head_of(file)) else {
             return false;
         };
+        let has_part = |kind| self.has(|it| matches!(it, Event::Part(it) if it.starts_with(kind)));
         for row in &file.rows {
-            let verdict = row.can_be_sent.then(|| Verdict::of(&name_of(row.user)));
-            let scored = self.form.scored(&row.text, verdict.as_ref());
-            let unscored = self.form.scored(&row.text, None);
-            let row = [scored, unscored];
-            let Some(more) = row.iter().find_map(|row| rest.strip_prefix(&**row)) else {
-                let has_part = |event: &Event| matches!(event, Event::Part(_));
-                return rest.is_empty() && self.history.iter().any(has_part);
-            };
-            rest = more;
+            let as_left = |verdict| rest.strip_prefix(&*self.form.scored(&row.text, verdict));
+            match as_left(self.verdict(row)).or_else(|| as_left(None)) {
+                Some(more) => rest = more,
+                None if has_part("--sample") => {}
+                None => return rest.is_empty() && has_part("--limit"),
+            }
         }
         rest.is_empty()
+    }
+
+    /// Whether such a thing happens.
+    pub(super) fn has(&self, what: impl Fn(&Event) -> bool) -> bool {
+        self.history.iter().any(what)
+    }
+
+    /// How many lines stand before the rows of a file.
+    pub(super) fn head_lines(&self) -> usize {
+        usize::from(self.form.delimiter.is_some())
     }
 
     fn head_of(&self, file: &UserFile) -> String {
@@ -196,10 +242,26 @@ impl Case {
     }
 }
 
+/// Options that end with the faults: those of a limit, and `--max-age`, which the option that asks again excludes.
+fn first_options(max_calls: Option<usize>, chance: &mut Rng) -> Vec<String> {
+    let mut options = String::new();
+    if let Some(calls) = max_calls {
+        let (euros, cents) = (calls / 100, calls % 100);
+        let in_calls = format!("--max-calls {calls}");
+        let in_money = format!("--price 0.01 --max-cost {euros}.{cents:02}");
+        let limit = if chance.bool() { in_calls } else { in_money };
+        options = format!("{limit} --at-limit {} ", pick(chance, &["stop", "finish"]));
+    }
+    if percent(chance, 10) {
+        options += "--max-age 24d..30d";
+    }
+    options.split_whitespace().map(str::to_owned).collect()
+}
+
 /// Options that change nothing of the rows, but for those of the form.
-fn options(form: Form, in_directory: bool, chance: &mut fastrand::Rng) -> Vec<String> {
+fn options(form: Form, in_directory: bool, chance: &mut Rng) -> Vec<String> {
     let mut options = Vec::new();
-    let mut add = |share: u8, words: String, chance: &mut fastrand::Rng| {
+    let mut add = |share: u8, words: String, chance: &mut Rng| {
         if percent(chance, share) {
             options.extend(words.split_whitespace().map(str::to_owned));
         }
@@ -219,19 +281,20 @@ fn options(form: Form, in_directory: bool, chance: &mut fastrand::Rng) -> Vec<St
     add(10, "--metrics run.prom".into(), chance);
     add(10, "--keep-going".into(), chance);
     add(10, "--vpn-check".into(), chance);
-    add(10, "--price 0.004EUR".into(), chance);
+    add(10, ONLY.into(), chance);
     let progress = pick(chance, &["plain", "json", "off"]);
     add(60, format!("--progress {progress}"), chance);
     add(10, "--quiet".into(), chance);
     if !in_directory {
         add(10, "--rejects rejected.txt".into(), chance);
         add(8, "--report report.html".into(), chance);
+        add(10, "--changes changes.txt --changes-key id".into(), chance);
     }
     options
 }
 
 impl Event {
-    fn any(users: usize, in_directory: bool, chance: &mut fastrand::Rng) -> Self {
+    fn any(users: usize, in_directory: bool, chance: &mut Rng) -> Self {
         let calls = chance.usize(..users.min(80));
         match chance.u8(..100) {
             0..25 => Self::Kill(calls, chance.u64(..200_000)),
@@ -239,11 +302,15 @@ impl Event {
             33..50 => Self::Signal(pick(chance, &["INT", "TERM", "HUP"]), calls),
             50..58 => Self::StandStill(calls, chance.u64(1..60)),
             58..68 => Self::FullDisk(pick(chance, &[1, 8, 64, 128, 250])),
-            68..76 if !in_directory => Self::Part(chance.usize(1..=users)),
-            76..84 => Self::Twice,
-            84..90 => Self::Touched,
-            90..94 => Self::LostLedger,
-            94..96 => Self::OutOfTime,
+            68..76 if !in_directory => Self::Part(pick(chance, &PARTS)),
+            76..82 => Self::Twice,
+            82..86 => Self::Touched,
+            86..90 => Self::LostLedger,
+            90..92 => Self::OutOfTime,
+            92..98 if cfg!(target_os = "linux") => {
+                let seconds = pick(chance, &[5, 3_600, 2_000_000]);
+                Self::WrongClock(pick(chance, &[-seconds, seconds]), chance.u64(..20))
+            }
             _ => Self::Nothing,
         }
     }
@@ -259,48 +326,21 @@ fn quoted(text: &str) -> String {
 }
 
 impl UserFile {
-    fn new(
-        nth: usize,
-        users: usize,
-        form: Form,
-        is_packed: bool,
-        chance: &mut fastrand::Rng,
-    ) -> Self {
+    fn new(nth: usize, users: usize, form: Form, is_packed: bool, chance: &mut Rng) -> Self {
         let ending = if is_packed { ".gz" } else { "" };
-        let kind = if form.delimiter.is_some() {
-            "csv"
-        } else {
-            "jsonl"
-        };
+        let kind = form.delimiter.map_or("jsonl", |_| "csv");
         let mut columns = ["id", "name", "email", "ip", "user_agent", "note", "Ort"];
         chance.shuffle(&mut columns);
-        let mut rows = Vec::new();
-        // One row more than users, and from the second on some repeat an earlier user or have no name.
-        for user in 0..=users {
-            let user = if user > 0 && percent(chance, 12) {
-                chance.usize(..user)
-            } else {
-                user
-            };
-            let can_be_sent = rows.is_empty() || !percent(chance, 4);
-            let text = form.row(&columns, rows.len(), user, can_be_sent, chance);
-            rows.push(Row {
-                text,
-                user,
-                can_be_sent,
-            });
-        }
-        let mut head = String::new();
-        if let Some(delimiter) = form.delimiter {
-            head = columns.join(&delimiter.to_string());
-        }
+        let delimiter = form.delimiter.map(String::from);
+        let mut head = delimiter.map_or(String::new(), |it| columns.join(&it));
         if form.has_bom {
             head.insert(0, '\u{feff}');
         }
+        let rows = (0..=users).map(|nth| form.row(nth, columns, chance));
         Self {
             name: format!("part-{nth}.{kind}{ending}"),
             head,
-            rows,
+            rows: rows.collect(),
         }
     }
 
@@ -316,25 +356,22 @@ impl UserFile {
         }
         if is_packed { gzip(text) } else { text.into() }
     }
-
-    pub(super) fn rows(&self) -> usize {
-        self.rows.len()
-    }
 }
 
 impl Form {
     /// A row as it comes back, with its line end.
-    fn scored(self, row: &str, verdict: Option<&Verdict>) -> String {
+    fn scored(self, row: &str, verdict: Option<Verdict>) -> String {
         if let Some(delimiter) = self.delimiter {
             let none = delimiter.to_string().repeat(3);
-            let mut text = row.to_owned() + &verdict.map_or(none, |it| it.cells(delimiter));
-            if self.has_level {
-                text.push(delimiter);
-                text += verdict.map_or("", |_| "0");
-            }
-            return text + self.line_end;
+            let level = match &verdict {
+                Some(_) if self.has_level => format!("{delimiter}0"),
+                None if self.has_level => delimiter.to_string(),
+                _ => String::new(),
+            };
+            let cells = verdict.map_or(none, |it| it.cells(delimiter));
+            return row.to_owned() + &cells + &level + self.line_end;
         }
-        let value = |of: fn(&Verdict) -> String| verdict.map_or("null".to_owned(), of);
+        let value = |of: fn(&Verdict) -> String| verdict.as_ref().map_or("null".to_owned(), of);
         let mut members = vec![
             ("transaction_id", value(|it| quoted(&it.id))),
             ("risk_score", value(|it| it.score.clone())),
@@ -343,70 +380,51 @@ impl Form {
         if self.has_level {
             members.push(("level", value(|_| "0".to_owned())));
         }
-        let members = members
-            .iter()
-            .map(|(name, value)| format!(",\"{}{name}\":{value}", self.prefix));
-        row.strip_suffix('}').unwrap().to_owned()
-            + &members.collect::<String>()
-            + "}"
-            + self.line_end
+        let mut text = row.strip_suffix('}').unwrap().to_owned();
+        for (name, value) in members {
+            text += &format!(",\"{}{name}\":{value}", self.prefix);
+        }
+        text + "}" + self.line_end
     }
 
-    fn row(
-        self,
-        columns: &[&str],
-        nth: usize,
-        user: usize,
-        has_name: bool,
-        chance: &mut fastrand::Rng,
-    ) -> String {
-        let value = |column: &str, chance: &mut fastrand::Rng| match column {
+    /// The row of this number. From the second on, some repeat an earlier user or have no name.
+    fn row(self, nth: usize, columns: [&str; 7], chance: &mut Rng) -> Row {
+        let is_first = nth == 0;
+        let repeats = !is_first && percent(chance, 12);
+        let user = if repeats { chance.usize(..nth) } else { nth };
+        let can_be_sent = is_first || !percent(chance, 4);
+        let is_home = is_first || chance.bool();
+        let value = |column: &str, chance: &mut Rng| match column {
             "id" => nth.to_string(),
-            "name" if has_name => name_of(user),
+            "name" if can_be_sent => name_of(user),
             "name" => String::new(),
             "email" => format!("{PERSON}{user}@example.com").to_lowercase(),
             "ip" => format!("192.0.2.{}", user % 250),
+            "Ort" if is_home => "home".to_owned(),
             "user_agent" => format!("Mozilla/5.0 (X11; {})", user % 7),
-            _ => pick(
-                chance,
-                &[
-                    "",
-                    "",
-                    " x ",
-                    "a,b;c|d\te",
-                    "said \"no\"",
-                    "two\nlines",
-                    "é漢🙂",
-                    "-1",
-                    "=1+1",
-                    "\\N",
-                    "{}",
-                ],
-            )
-            .to_owned(),
+            _ => pick(chance, &ODD).to_owned(),
         };
-        let cells = columns
-            .iter()
-            .map(|column| (*column, value(column, chance)));
-        let cells: Vec<_> = cells.collect();
-        let Some(delimiter) = self.delimiter else {
-            let blank = if percent(chance, 30) { " " } else { "" };
-            let members = cells.iter().map(|(name, value)| {
-                let value = serde_json::Value::from(value.as_str());
+        let (quotes, blank) = (percent(chance, 20), pick(chance, &["", "", " "]));
+        let cells = columns.map(|column| (column, value(column, chance)));
+        let cells = cells.map(|(name, value)| match self.delimiter {
+            None => {
+                let value = serde_json::Value::from(value);
                 format!("{blank}\"{name}\":{blank}{value}")
-            });
-            let members: Vec<_> = members.collect();
-            return format!("{{{}}}", members.join(","));
-        };
-        let quotes = percent(chance, 20);
-        let cells = cells.iter().map(|(_, value)| {
-            let special = |c: char| c == delimiter || "\"\r\n".contains(c);
-            if quotes || value.contains(special) {
-                quoted(&value.replace('"', "\"\""))
-            } else {
-                value.clone()
             }
+            Some(it) if quotes || value.contains([it, '"', '\r', '\n']) => {
+                quoted(&value.replace('"', "\"\""))
+            }
+            Some(_) => value,
         });
-        cells.collect::<Vec<_>>().join(&delimiter.to_string())
+        let text = match self.delimiter {
+            None => format!("{{{}}}", cells.join(",")),
+            Some(delimiter) => cells.join(&delimiter.to_string()),
+        };
+        Row {
+            text,
+            user,
+            can_be_sent,
+            is_home,
+        }
     }
 }

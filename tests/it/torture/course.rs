@@ -1,14 +1,15 @@
 //! The course of a case: its starts one after the other, what is checked after each, and the bytes and the bill at the end.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, Permissions};
-use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::support::process::{Done, KEY, LEDGER, Place, Program};
 
 use super::case::{Case, Event, PERSON, UserFile};
-use super::service::{Service, paid_twice, resent_after_loss};
+use super::service::{NOBODY, Service, paid_twice, resent_after_loss};
 
 /// How many undisturbed starts may be needed: a service that was down, or that looked as if it refused everybody, stops a run.
 const LAST_STARTS: usize = 6;
@@ -16,43 +17,11 @@ const LAST_STARTS: usize = 6;
 const CODES: [i32; 9] = [0, 1, 2, 3, 4, 5, 75, 130, 143];
 const HUNG_UP: i32 = 129;
 
-/// What was tried.
-#[derive(Debug, Default)]
-pub(super) struct Tally {
-    pub(super) cases: u64,
-    starts: usize,
-    kills: usize,
-    signals: usize,
-    full_disks: usize,
-    calls: usize,
-    faults: usize,
-    rows: usize,
-    /// Verdicts that were sent twice for a user, which only kills may cause.
-    paid_twice: usize,
-    /// How many the starts said, at most.
-    paid_twice_said: usize,
-    /// How many the kills might have cost, by the promise.
-    paid_twice_at_most: usize,
-}
-
-impl Tally {
-    pub(super) fn add(&mut self, other: &Self) {
-        self.cases += other.cases;
-        self.starts += other.starts;
-        self.kills += other.kills;
-        self.signals += other.signals;
-        self.full_disks += other.full_disks;
-        self.calls += other.calls;
-        self.faults += other.faults;
-        self.rows += other.rows;
-        self.paid_twice += other.paid_twice;
-        self.paid_twice_said += other.paid_twice_said;
-        self.paid_twice_at_most += other.paid_twice_at_most;
-    }
-}
+/// How much was tried, by what it is.
+pub(super) type Tally = BTreeMap<&'static str, usize>;
 
 /// Tries one case, which panics if a promise is broken.
-pub(super) fn torture(seed: u64) -> Tally {
+pub(super) fn torture(seed: u64, wrong_clock: &Path) -> Tally {
     let case = Case::of(seed);
     let place = Place::new();
     place.write("key", KEY);
@@ -68,7 +37,9 @@ pub(super) fn torture(seed: u64) -> Tally {
         case: &case,
         place: &place,
         service: &service,
+        wrong_clock,
         told: format!("TORTURE_SEED={seed}"),
+        starts: 0,
         tally: Tally::default(),
         kept: Vec::new(),
         has_lost_ledger: false,
@@ -86,8 +57,11 @@ struct Course<'a> {
     case: &'a Case,
     place: &'a Place,
     service: &'a Service,
+    /// The library that makes a program's clock wrong.
+    wrong_clock: &'a Path,
     /// What was done so far, for a failure.
     told: String,
+    starts: usize,
     tally: Tally,
     /// The ledger's files before the last start.
     kept: Vec<(String, Vec<u8>)>,
@@ -106,44 +80,43 @@ impl<'a> Course<'a> {
     /// The command as its start number `nth`, without what differs between its starts otherwise.
     fn command(&self, nth: usize) -> Program<'a> {
         let case = self.case;
-        let mut args: Vec<_> = case.files.iter().map(|file| file.name.clone()).collect();
-        args.insert(0, "run".to_owned());
-        let output = if case.in_directory {
-            ["--output-dir".to_owned(), "scored".to_owned()]
-        } else {
-            ["-o".to_owned(), case.output_of(&case.files[0])]
-        };
-        args.extend(output);
+        let mut args = vec!["run".to_owned()];
+        args.extend(case.files.iter().map(|file| file.name.clone()));
         args.extend(case.options.iter().cloned());
-        let concurrency = case.concurrency;
-        let fixed = format!(
-            "--service-id test --api-key-file key -c {concurrency} --base-url {} --summary summary-{nth}.json",
-            self.service.server.url()
-        );
-        let program = self.place.rescore(args).args(&*fixed);
-        if case.has_ledger {
-            program
+        let output = if case.in_directory {
+            "--output-dir scored".to_owned()
         } else {
-            program.arg("--no-ledger")
-        }
+            format!("-o {}", case.output_of(&case.files[0]))
+        };
+        let ledger = if case.has_ledger { "" } else { "--no-ledger" };
+        let (concurrency, url) = (case.concurrency, self.service.server.url());
+        let fixed = format!(
+            "{output} {ledger} --service-id test --api-key-file key -c {concurrency} --base-url {url} --summary summary-{nth}.json"
+        );
+        self.place.rescore(args).args(&*fixed)
+    }
+
+    fn add(&mut self, what: &'static str, number: usize) {
+        *self.tally.entry(what).or_default() += number;
     }
 
     /// One start, and what happens to it.
     fn start(&mut self, event: Event) {
-        let (before, nth) = (self.service.calls(), self.tally.starts);
+        let (before, nth) = (self.service.calls(), self.starts);
         self.told += &format!("\nstart {nth}: {event:?}");
-        let limited = |program: Program<'a>| match self.case.max_calls {
-            Some(most) => program.args(["--max-calls".to_owned(), most.to_string()]),
-            None => program,
-        };
-        let mut program = limited(self.command(nth));
-        let second = limited(self.command(nth + 1));
+        let mut program = self.command(nth).args(self.case.first_options.clone());
+        let second = self.command(nth + 1).args(self.case.first_options.clone());
         match event {
-            Event::Part(rows) => program = program.args(["--limit".to_owned(), rows.to_string()]),
+            Event::Part(part) => program = program.args(part),
+            Event::WrongClock(seconds, millis) => {
+                let wrong = format!("{seconds},{millis}");
+                program = program
+                    .env("WRONG_CLOCK", wrong)
+                    .env("LD_PRELOAD", self.wrong_clock);
+            }
             Event::FullDisk(blocks) => {
-                let script = format!("ulimit -f {blocks}\nexec \"$@\"\n");
-                self.place.write("limited.sh", script);
-                program = program.under(&["sh", "limited.sh"]);
+                let under = &["sh", "-c", "ulimit -f $BLOCKS; exec \"$0\" \"$@\""];
+                program = program.env("BLOCKS", blocks.to_string()).under(under);
             }
             Event::OutOfTime => program = program.args("--max-time 1s"),
             Event::Touched => self.touch(),
@@ -174,88 +147,89 @@ impl<'a> Course<'a> {
         self.check_start(&done, before, event);
         match (event, done.code()) {
             (Event::Kill(..), None) => {
-                self.tally.kills += 1;
-                self.tally.paid_twice_at_most += 2 * self.case.concurrency;
+                self.add("kills", 1);
+                self.add("paid_twice_promised", 2 * self.case.concurrency);
             }
-            (Event::Signal(..), Some(HUNG_UP | 130 | 143)) => self.tally.signals += 1,
-            (Event::FullDisk(_), Some(3)) => self.tally.full_disks += 1,
+            (Event::Signal(..), Some(HUNG_UP | 130 | 143)) => self.add("signals", 1),
+            (Event::FullDisk(_), Some(3)) => self.add("full_disks", 1),
+            (Event::WrongClock(..), Some(_)) => self.add("wrong_clocks", 1),
             _ => {}
         }
+    }
+
+    /// The name of the summary of the last start.
+    fn summary(&self) -> String {
+        format!("summary-{}.json", self.starts - 1)
     }
 
     /// What holds after every start.
     fn check_start(&mut self, done: &Done, before: usize, event: Event) {
         self.told += &format!("\n{done}");
-        self.tally.starts += 1;
+        self.starts += 1;
         let (code, case) = (done.code(), self.case);
         let is_documented = code.is_some_and(|code| CODES.contains(&code) || code == HUNG_UP);
         // A signal may come before the program listens for it.
         let was_killed = code.is_none() && matches!(event, Event::Kill(..) | Event::Signal(..));
         self.check(is_documented || was_killed, "an exit code of the documents");
-        let said = done.printed() + &done.stderr;
-        let shown =
-            |text: &str| text.to_lowercase().contains(&PERSON.to_lowercase()) || text.contains(KEY);
-        self.check(!shown(&said), "a message has a person or the key");
-        for file in ["log.jsonl", "run.prom"] {
-            let text = fs::read_to_string(self.place.path(file)).unwrap_or_default();
-            self.check(!shown(&text), file);
+        let mut said = done.printed() + &done.stderr;
+        for file in ["log.jsonl", "run.prom", &self.summary()] {
+            said += &fs::read_to_string(self.place.path(file)).unwrap_or_default();
         }
+        let has_person = said.to_lowercase().contains(&PERSON.to_lowercase());
+        let is_clean = !has_person && !said.contains(KEY);
+        self.check(is_clean, "a person or the key is shown");
         for file in &case.files {
-            let content = file.content(case.form, case.is_packed);
-            self.check(
-                self.place.read(&file.name) == content,
-                "an input was changed",
-            );
+            let is_same = self.place.read(&file.name) == file.content(case.form, case.is_packed);
+            self.check(is_same, "an input was changed");
             let left = self.output(file);
             let may_be_left = left.is_none_or(|text| self.case.may_be_left(file, &text));
             self.check(may_be_left, "an output that no run may leave");
         }
-        if !matches!(event, Event::Part(_)) && code.is_some_and(|code| code < 2) {
-            self.may_be_finished = true;
-        }
-        if let (Some(most), false) = (case.max_calls, self.may_be_finished || self.has_lost_ledger)
-        {
-            let calls = self.service.calls();
-            self.check(calls <= most, &format!("{calls} calls, of {most} at most"));
-        }
-        self.add_what_was_said(&done.stderr, before, matches!(event, Event::Twice));
+        let is_part = matches!(event, Event::Part(_));
+        self.may_be_finished |= !is_part && code.is_some_and(|code| code < 2);
+        let has_same_budget = !self.may_be_finished && !self.has_lost_ledger;
+        let most = case.max_calls.filter(|_| has_same_budget);
+        let (calls, most) = (self.service.calls(), most.unwrap_or(usize::MAX));
+        self.check(calls <= most, &format!("{calls} calls, of {most} at most"));
+        self.add_what_was_said(&done.stderr, before, event);
     }
 
     /// Adds how many answers may be paid for twice, as the start says itself: at its end, or if it was killed, at its beginning.
-    fn add_what_was_said(&mut self, stderr: &str, before: usize, is_one_of_two: bool) {
-        let name = format!("summary-{}.json", self.tally.starts - 1);
-        let Ok(text) = fs::read_to_string(self.place.path(&name)) else {
-            let left = stderr.split("killed runs left ").nth(1);
-            let left = left.and_then(|left| left.split(' ').next());
-            let left = left.map(|left| left.replace(',', "").parse::<usize>().unwrap());
-            self.tally.paid_twice_said += left.unwrap_or(0);
-            return;
+    fn add_what_was_said(&mut self, stderr: &str, before: usize, event: Event) {
+        let left = stderr.split_once("killed runs left ");
+        let left = left.and_then(|(_, left)| left.split(' ').next());
+        let left = left.map_or(0, |left| left.replace(',', "").parse().unwrap());
+        let Ok(text) = fs::read_to_string(self.place.path(&self.summary())) else {
+            return self.add("paid_twice_said", left);
         };
-        self.check(!text.contains(PERSON) && !text.contains(KEY), &name);
         let summary: serde_json::Value = serde_json::from_str(&text).unwrap();
         let number = |key| usize::try_from(summary["calls"][key].as_u64().unwrap()).unwrap();
-        let (said, lost) = (number("maybe_billed_twice"), number("lost"));
+        let (mut said, lost) = (number("maybe_billed_twice"), number("lost"));
         let resent = resent_after_loss(&self.service.calls_since(before));
-        let words = format!("{said} said to be billed twice at most, {resent} were asked again");
-        self.check(said >= resent || is_one_of_two, &words);
-        self.tally.paid_twice_said += said;
+        match event {
+            // The summary of a sample in rounds is that of the last round.
+            Event::Part(part) if part.contains("auto") => said = left + said.max(resent),
+            // The other start may have sent it.
+            Event::Twice => {}
+            _ => {
+                let words = format!("{resent} asked again, of {said} at most that were said");
+                self.check(resent <= said, &words);
+            }
+        }
+        self.add("paid_twice_said", said);
         // Where no file may grow, what it reserved is of no use: these answers are paid for again.
-        self.tally.paid_twice_at_most += lost;
+        self.add("paid_twice_promised", lost);
     }
 
     /// Undisturbed starts until the output is complete, and then its bytes and the bill.
     fn end(&mut self) {
         self.service.calm_down();
         let (mut first, mut is_refused) = (0, false);
-        let had_full_disk = self
-            .case
-            .history
-            .iter()
-            .any(|it| matches!(it, Event::FullDisk(_)));
+        let had_full_disk = self.case.has(|it| matches!(it, Event::FullDisk(_)));
         for nth in 0.. {
             self.check(nth < LAST_STARTS, "undisturbed starts do not end");
             let before = self.service.calls();
-            let mut program = self.command(self.tally.starts);
+            let mut program = self.command(self.starts);
             let options = match (self.case.has_ledger, self.has_lost_ledger) {
                 (true, false) => "--retry-failed",
                 // Verdicts that are not in the ledger are paid for again only if that is asked for.
@@ -274,56 +248,52 @@ impl<'a> Course<'a> {
             self.check_start(&done, before, Event::Nothing);
             is_refused = had_full_disk && done.code() == Some(2);
             if let Some(code @ 0..2) = done.code() {
-                let failed = self.case.rows_without_verdict();
-                self.check(
-                    (code == 1) == (failed > 0),
-                    &format!("{failed} rows without a verdict"),
-                );
+                let is_right = (code == 1) == self.case.has_failures();
+                self.check(is_right, "an exit code that does not fit the rows");
                 break;
             }
         }
         for file in &self.case.files {
             self.check_output(file);
         }
-        let names = self.place.names();
-        let left = names
-            .iter()
-            .find(|name| name.contains(".partial") || name.contains(".lock"));
+        let changes = fs::read_to_string(self.place.path("changes.txt")).unwrap_or_default();
+        let is_none = changes.lines().count() <= self.case.head_lines();
+        self.check(is_none, "a verdict never changes");
+        let is_left = |name: &String| name.contains(".partial") || name.contains(".lock");
+        let left = self.place.names().into_iter().find(is_left);
         self.check(left.is_none(), "a file was left");
-        let calls = self.service.calls_since(first);
-        let Tally {
-            paid_twice_said: said,
-            paid_twice_at_most: at_most,
-            ..
-        } = self.tally;
+        let [said, at_most] = ["paid_twice_said", "paid_twice_promised"]
+            .map(|what| self.tally.get(what).copied().unwrap_or_default());
         // Without the ledger of all starts, the last one counts, which was undisturbed.
         let most = if first > 0 { 0 } else { said.min(at_most) };
-        let twice = paid_twice(&calls);
+        let twice = paid_twice(&self.service.calls_since(first));
         let words = format!("{twice} paid twice, {said} said, {at_most} promised at most");
         self.check(twice <= most, &words);
-        self.tally.paid_twice = twice;
-        self.check(
-            self.service.has_only_users(),
-            "a user was sent who is in no file",
+        self.add("paid_twice", twice);
+        self.add("cases", 1);
+        self.add("starts", self.starts);
+        let calls = self.service.calls_since(0);
+        let has_only_users = calls.iter().all(|call| call.user != NOBODY);
+        self.check(has_only_users, "a user was sent who is in no file");
+        self.add("calls", calls.len());
+        let faults = calls.iter().filter(|call| !call.is_answered());
+        self.add("faults", faults.count());
+        self.add(
+            "rows",
+            self.case.files.iter().map(|file| file.rows.len()).sum(),
         );
-        self.tally.cases = 1;
-        self.tally.calls = self.service.calls();
-        let faulty = self.service.calls_since(0);
-        self.tally.faults = faulty.iter().filter(|call| !call.is_answered()).count();
-        self.tally.rows = self.case.files.iter().map(UserFile::rows).sum();
     }
 
     /// The output of this file without its compression, if it has its name.
     fn output(&self, file: &UserFile) -> Option<String> {
         let bytes = fs::read(self.place.path(&self.case.output_of(file))).ok()?;
-        let mut text = String::new();
-        let read = if self.case.is_packed {
-            flate2::read::MultiGzDecoder::new(&*bytes).read_to_string(&mut text)
+        let text = if self.case.is_packed {
+            std::io::read_to_string(flate2::read::MultiGzDecoder::new(&*bytes))
         } else {
-            (&*bytes).read_to_string(&mut text)
+            std::io::read_to_string(&*bytes)
         };
-        self.check(read.is_ok(), "the output is not text, or not whole");
-        Some(text)
+        self.check(text.is_ok(), "the output is not text, or not whole");
+        text.ok()
     }
 
     fn check_output(&self, file: &UserFile) {
@@ -340,10 +310,8 @@ impl<'a> Course<'a> {
     }
 
     fn keep_ledger(&mut self) {
-        let files = self.ledger_files().into_iter();
-        self.kept = files
-            .map(|name| (name.clone(), self.place.read(&name)))
-            .collect();
+        let whole = |name: String| (name.clone(), self.place.read(&name));
+        self.kept = self.ledger_files().into_iter().map(whole).collect();
     }
 
     fn lose_ledger(&mut self) {
@@ -360,10 +328,9 @@ impl<'a> Course<'a> {
         for file in &self.case.files {
             let file = File::options()
                 .write(true)
-                .open(self.place.path(&file.name))
-                .unwrap();
-            file.set_modified(SystemTime::now() - Duration::from_secs(60))
-                .unwrap();
+                .open(self.place.path(&file.name));
+            let before = SystemTime::now() - Duration::from_secs(60);
+            file.unwrap().set_modified(before).unwrap();
         }
     }
 }

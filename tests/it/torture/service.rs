@@ -25,6 +25,9 @@ pub(super) struct Faults {
 /// How long an outage lasts: longer than the first pauses before a retry.
 const OUTAGE: Duration = Duration::from_millis(800);
 
+/// Stands for a request that is about nobody who is in a file.
+pub(super) const NOBODY: usize = usize::MAX;
+
 /// What the service did with a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Done {
@@ -62,12 +65,13 @@ fn hash(seed: u64, more: [usize; 2]) -> u64 {
 
 impl Faults {
     pub(super) fn any(seed: u64, users: usize, chance: &mut fastrand::Rng) -> Self {
-        // With more, a run waits for minutes, as it should.
+        // With more, or as many of many users, a run waits for minutes, as it should.
         let shares = [0, 0, 5, 15, 30];
+        let most = if users > 100 { 3 } else { shares.len() };
         let outage = (chance.u8(..100) < 10).then(|| chance.usize(..users));
         Self {
             seed,
-            share: shares[chance.usize(..shares.len())],
+            share: shares[chance.usize(..most)],
             outage,
             // Where few users are known, some who are refused look like a service that refuses everybody.
             refused: if users > 20 { chance.u64(..5) } else { 0 },
@@ -80,10 +84,16 @@ impl Faults {
     }
 
     /// What becomes of a call about this user, and of the how manieth one.
-    fn script(&self, request: &Request, user: usize, attempt: usize) -> (Done, Action) {
+    fn script(
+        &self,
+        request: &Request,
+        user: usize,
+        attempt: usize,
+        is_calm: bool,
+    ) -> (Done, Action) {
         let chance = hash(self.seed, [user, attempt]);
         // Nobody fails for ever.
-        let fails = attempt <= 3 && chance % 100 < self.share;
+        let fails = !is_calm && attempt <= 3 && chance % 100 < self.share;
         match (chance / 100) % 12 {
             _ if self.is_refused(user) => (Done::Refused, status(422)),
             kind if fails => fault(kind, request),
@@ -124,8 +134,6 @@ struct Record {
     calls: Vec<Call>,
     attempts: BTreeMap<usize, usize>,
     outage_began: Option<Instant>,
-    /// A request was about nobody who is in a file.
-    has_strangers: bool,
     /// Nothing goes wrong any more, but for users who are always refused.
     is_calm: bool,
 }
@@ -134,33 +142,22 @@ impl Service {
     pub(super) fn start(faults: Faults) -> Self {
         let record = Arc::new(Mutex::new(Record::default()));
         let shared = Arc::clone(&record);
-        let calm = Faults {
-            share: 0,
-            outage: None,
-            ..faults.clone()
-        };
         let server = Server::start(move |request: &Request| {
             let name = request.name();
-            let user = name
-                .rsplit_once(' ')
-                .filter(|(first, _)| first.ends_with(PERSON));
-            let user = user.and_then(|(_, user)| user.parse().ok());
+            let user = name.split_once(PERSON);
+            let user = user.and_then(|(_, user)| user.trim().parse().ok());
+            let user = user.unwrap_or(NOBODY);
             let mut record = shared.lock().unwrap();
-            let Some(user) = user else {
-                record.has_strangers = true;
-                return status(500);
-            };
             let attempt = record.attempts.entry(user).or_default();
             *attempt += 1;
             let (attempt, nth) = (*attempt, record.calls.len());
-            let faults = if record.is_calm { &calm } else { &faults };
-            let is_out = |began: &mut Instant| began.elapsed() < OUTAGE;
-            let (done, action) = if faults.outage.is_some_and(|first| nth >= first)
-                && is_out(record.outage_began.get_or_insert_with(Instant::now))
-            {
+            let (is_calm, began) = (record.is_calm, &mut record.outage_began);
+            let is_out = !is_calm && faults.outage.is_some_and(|first| nth >= first);
+            let is_out = is_out && began.get_or_insert_with(Instant::now).elapsed() < OUTAGE;
+            let (done, action) = if is_out {
                 (Done::Refused, status(503))
             } else {
-                faults.script(request, user, attempt)
+                faults.script(request, user, attempt, is_calm)
             };
             record.calls.push(Call { user, done });
             drop(record);
@@ -172,10 +169,6 @@ impl Service {
 
     pub(super) fn calm_down(&self) {
         self.record.lock().unwrap().is_calm = true;
-    }
-
-    pub(super) fn has_only_users(&self) -> bool {
-        !self.record.lock().unwrap().has_strangers
     }
 
     pub(super) fn calls(&self) -> usize {
