@@ -37,9 +37,10 @@ Start = Callable[..., Service]
 
 @pytest.fixture
 def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
-    """Starts services. The ledgers of the test are in its own folder, and no settings of this machine count."""
+    """Starts services. Ledgers and records of the test are in its own folder, and no settings of this machine count."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setenv("RESCORE_LEDGER", str(tmp_path / "rescore.ledger"))
     started: list[Service] = []
 
