@@ -114,7 +114,7 @@ impl WhatIf {
         true
     }
 
-    /// What these thresholds would do. They must be among those that are tried.
+    /// What these thresholds would do, which must be a pair that is tried.
     pub(crate) fn pair(&self, thresholds: &Thresholds) -> ThresholdPair {
         let mut pair = ThresholdPair {
             thresholds: thresholds.clone(),

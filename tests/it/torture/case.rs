@@ -200,8 +200,8 @@ impl Case {
         self.head_of(file) + &file.rows.iter().map(scored).collect::<String>()
     }
 
-    /// Whether a run may have left this as the output of this file: each row in its place, with its verdict or none. Only a sample
-    /// may lack rows, and a part at its end.
+    /// Whether a run may have left this as the output of this file: each row in its place, with its verdict or none. A sample may
+    /// lack any rows, and a run with a limit the last ones.
     pub(super) fn may_be_left(&self, file: &UserFile, text: &str) -> bool {
         let Some(mut rest) = text.strip_prefix(&*self.head_of(file)) else {
             return false;

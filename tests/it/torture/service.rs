@@ -83,7 +83,7 @@ impl Faults {
         user > 10 && hash(self.seed, [user, 7]) % 100 < self.refused
     }
 
-    /// What becomes of a call about this user, and of the how manieth one.
+    /// What becomes of a call about this user, who was asked about so many times with this one.
     fn script(
         &self,
         request: &Request,
